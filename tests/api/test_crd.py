@@ -103,6 +103,16 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param(
             {"restore": {"source": {"checkpointID": 41, "empty": {}}}}, "exactly one of the members", id="two sources"
         ),
+        pytest.param({"restore": {"repeatOutputOf": ["table"]}}, "repeatOutputOf[0]", id="a sink without its query"),
+        pytest.param({"restore": {"repeatOutputOf": ["Orders/table"]}}, "repeatOutputOf[0]", id="no uid of a query"),
+        pytest.param(
+            {"restore": {"repeatOutputOf": ["a/b", "a/b"]}}, "repeatOutputOf[1]", id="a sink that is named twice"
+        ),
+        pytest.param(
+            {"restore": {"repeatOutputOf": [f"a/{number}" for number in range(501)]}},
+            "restore.repeatOutputOf",
+            id="too many sinks",
+        ),
         pytest.param({"restore": {"source": {"checkpointID": 0}}}, "source.checkpointID", id="a checkpoint 0"),
         pytest.param({"restore": {"source": {"savepointName": "A_b"}}}, "source.savepointName", id="no name"),
         pytest.param({"restore": {"claimMode": "Mine"}}, '"NoClaim", "Claim"', id="an unknown claim mode"),

@@ -37,8 +37,9 @@ _SHORT = {
 _FORMATS = {"text", "wide", "json", "yaml", "name", "parquet", "arrow"}
 _RETIRED = (
     "--detach", "--detached", "--retained", "--min-pause", "--max-concurrent", "--tolerable-failures",
-    "--checkpoint-max-age", "--claim-mode", "--drop-state", "--take-over-sinks", "--again", "--restore-checkpoint",
-    "--root", "--tls-cert", "--tls-key", "--token-file", "--door", "checkpoint trigger",
+    "--checkpoint-max-age", "--claim-mode", "--drop-state", "--take-over-sinks", "--restore-take-over-sinks",
+    "takeOverSinks", "--again", "--restore-checkpoint", "--root", "--tls-cert", "--tls-key", "--token-file",
+    "--door", "checkpoint trigger",
 )  # fmt: skip
 """Second words that each idea once had."""
 _OTHERS = ("docs/adr", "docs/reference", "e2e/cluster", "e2e/images", "e2e/faults/commandline.py", "bench/older_image.py",

@@ -55,7 +55,7 @@ def test_a_refused_restore_leaves_the_generation_in_use_and_the_next_start_goes_
 
 def test_with_the_word_the_restore_is_done_and_the_restarts_after_it_need_none(world: World) -> None:
     world.kill(shown_after_a_checkpoint(world))
-    word = OLDER.model_copy(update={"take_over_sinks": True})
+    word = OLDER.model_copy(update={"repeat_output_of": (drivers.LEDGER,)})
     back = world.start(world.wish(restore=word))
     world.kill(back)
     following = world.start(world.wish(restore=OLDER))

@@ -16,6 +16,7 @@ from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, Trigger
 from statefulspark.driver.output import commit, job_sinks
+from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.driver.snapshots import notify
 from statefulspark.recovery import generations, history
 from statefulspark.sinks import files
@@ -28,6 +29,8 @@ from statefulspark.storage.port import ObjectStore
 ROWS = 3
 JOB = "default/flights"
 QUERY, SINK = "delays", "out"
+NAMED = (f"{QUERY}/{SINK}",)
+"""The right to repeat the output of the sink."""
 OUTPUT = "output"
 
 Row = tuple[int, int]
@@ -80,7 +83,7 @@ class Driver:
             self.plan.generation,
             self.descent,
             claim_id=self.job.claim_id,
-            takes_over_sinks=wish.may_take_over_sinks(self.plan.carried_out),
+            rights=SinkRights.read(wish, self.plan.carried_out),
             history=history.trace(generations.read_all(self.job.store), self.plan.generation),
             restored=self.plan.restored,
         )
@@ -98,8 +101,8 @@ class Driver:
             origin="checkpoint 7",
             begin_step=self._at,
         )
-        if who.takes_over_sinks:
-            generations.remember(who.store, who.generation, wish.sinks_key)
+        if who.rights.granted:
+            generations.remember(who.store, who.generation, who.rights.granted.values())
         self.query = FakeQuery(
             self.job.store,
             self.plan.generation,

@@ -784,7 +784,8 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "neither fits": going_back(SP, reason="OutputRepeated"),
         "neither fits and a person restores the savepoint": going_back(
-            SP, reason="OutputRepeated", spec=a_spec(restore={"source": {"uri": SP}, "takeOverSinks": True}), storage=FOUND
+            SP, reason="OutputRepeated", spec=a_spec(restore={"source": {"uri": SP}, "repeatOutputOf": ["delays/out"]}),
+            storage=FOUND,
         ),
         "the driver on the newest state is fenced": going_back(code=12, reason="Fenced", storage=FOUND),
         "the newest state does not fit and the spec is that of the old revision": going_back(

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import sinkworlds
 from s3server import S3Server
-from sinkdrivers import Driver
+from sinkdrivers import NAMED, Driver
 from sinkworlds import SCHEMA, World
 from snapshots import Clock
 from statefulspark import errors, storage
@@ -80,7 +80,7 @@ def test_a_system_that_lost_more_than_is_kept_is_noticed_at_the_next_commit(plac
     assert (running.value.reason, started.value.reason) == ("SinkBehind", "SinkBehind")
     assert place.world.read() == [0]
 
-    following = place.start(RestoreConfig(take_over_sinks=True), visible=visible)
+    following = place.start(RestoreConfig(repeat_output_of=NAMED), visible=visible)
     run(following, 1)
     assert place.world.read()[-1] == 5
 

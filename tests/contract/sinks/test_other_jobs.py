@@ -14,7 +14,7 @@ import pytest
 import sinkworlds
 from restores import a_restore
 from s3server import S3Server
-from sinkdrivers import JOB, Driver
+from sinkdrivers import JOB, NAMED, Driver
 from sinkworlds import SCHEMA, World
 from snapshots import Clock
 from statefulspark import errors, storage
@@ -77,7 +77,7 @@ def test_a_renamed_job_is_refused_and_with_the_word_commits_once_what_was_prepar
     ) as no:
         place.start(RENAMED, snapshot=snapshot)
     before = place.world.read()
-    new = place.start(RENAMED, snapshot=snapshot, take_over_sinks=True)
+    new = place.start(RENAMED, snapshot=snapshot, repeat_output_of=NAMED)
     taken = place.world.read()
     new.batch(1)
     new.checkpoint()
@@ -90,7 +90,7 @@ def test_a_renamed_job_is_refused_and_with_the_word_commits_once_what_was_prepar
 
 def test_a_job_that_was_continued_under_another_name_writes_nothing_any_more(place: Place) -> None:
     old, snapshot = place.the_first_job()
-    place.start(RENAMED, snapshot=snapshot, take_over_sinks=True)
+    place.start(RENAMED, snapshot=snapshot, repeat_output_of=NAMED)
     with pytest.raises(errors.StatefulSparkError) as ended:
         old.checkpoint()
     with pytest.raises(errors.SpecRejectedError) as refused:
@@ -139,7 +139,7 @@ def test_a_driver_that_died_between_both_names_is_followed_by_one_that_needs_no_
 
     monkeypatch.setattr(type(place.world.sink), "open", open_and_die)
     with pytest.raises(KeyboardInterrupt):
-        place.start(RENAMED, snapshot=snapshot, take_over_sinks=True)
+        place.start(RENAMED, snapshot=snapshot, repeat_output_of=NAMED)
     monkeypatch.setattr(type(place.world.sink), "open", plain)
     new = place.start(RENAMED)
     own = new.sink.context(-1)

@@ -75,7 +75,7 @@ def test_a_root_that_descends_from_the_old_one_goes_on(world: World, committed: 
 def test_rows_of_a_root_that_the_sink_does_not_know_are_never_taken_for_committed(world: World) -> None:
     an_old_root(world, committed=3)
 
-    with pytest.raises(errors.SpecRejectedError, match=r"s3://state/old .*--restore-take-over-sinks") as refused:
+    with pytest.raises(errors.SpecRejectedError, match=r"s3://state/old .*--restore-repeat-output-of") as refused:
         world.sink.open(in_new(world, -1))
     assert refused.value.reason == "SinkTaken"
     assert world.read() == [0, 1, 2]
@@ -94,7 +94,7 @@ def test_a_sink_that_is_ahead_of_the_cut_withdraws_or_refuses(world: World) -> N
 
     if not withdraws(world):
         with pytest.raises(
-            errors.SpecRejectedError, match=r"has batch 2 .*after batch 0.*--restore-take-over-sinks"
+            errors.SpecRejectedError, match=r"has batch 2 .*after batch 0.*--restore-repeat-output-of"
         ) as refused:
             world.sink.open(in_new(world, 0, cut=0))
         assert refused.value.reason == "SinkAhead"

@@ -15,7 +15,7 @@ import pytest
 import sinkworlds
 from restores import a_restore
 from s3server import S3Server
-from sinkdrivers import Driver
+from sinkdrivers import NAMED, Driver
 from sinkworlds import SCHEMA, World
 from snapshots import Clock
 from statefulspark import errors, storage
@@ -134,7 +134,7 @@ def test_an_older_checkpoint_is_refused_and_with_the_word_its_future_is_shown_be
     with pytest.raises(errors.SpecRejectedError, match="batch 2 \\(generation 1\\)") as raised:
         place.start(restore)
     refused = place.read()
-    driver = place.start(restore.model_copy(update={"take_over_sinks": True}))
+    driver = place.start(restore.model_copy(update={"repeat_output_of": NAMED}))
     driver.batch()
     driver.show()
     driver = place.start()

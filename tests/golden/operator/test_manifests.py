@@ -124,14 +124,14 @@ def test_the_driver_reads_what_the_operator_writes() -> None:
 def test_a_standby_is_told_of_state_that_may_be_dropped_and_of_no_snapshot() -> None:
     spec = {
         **SMALL,
-        "restore": {"source": {"uri": RESTORE.snapshot}, "dropState": ["old"], "takeOverSinks": True},
+        "restore": {"source": {"uri": RESTORE.snapshot}, "dropState": ["old"], "repeatOutputOf": ["q/out"]},
     }
 
     manifest = config.standby_config_map(subject(spec), pod="flights-standby-2", revision="0a1b2c3d4e")
 
     read = JobConfig.model_validate_json(resources.text(manifest, "data", "job.json"))
     assert read.restore.source is None
-    assert (read.restore.drop_state, read.restore.take_over_sinks) == (("old",), True)
+    assert (read.restore.drop_state, read.restore.repeat_output_of) == (("old",), ("q/out",))
 
 
 def test_what_a_standby_is_told_at_its_start_as_driver_is_what_a_new_driver_would_read() -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 TOTALS, ENTRIES = "totals", "entries"
 QUERIES = (TOTALS, ENTRIES)
 SINKS = {TOTALS: "out", ENTRIES: "book"}
+LEDGER = f"{ENTRIES}/{SINKS[ENTRIES]}"
+"""The sink that withdraws nothing."""
 RETAINED = 3
 _TOTAL = plans.PlannedOperator(0, "transformWithStateInPandasExec", uid="total")
 

@@ -101,7 +101,7 @@ class Life:
         expected, wounds = self._prepare(way)
         self.goes_back = way in GOING_BACK
         self._start(expected, wounds)
-        word_is_over = self.wish.restore.model_copy(update={"take_over_sinks": False})
+        word_is_over = self.wish.restore.model_copy(update={"repeat_output_of": ()})
         self.wish = replace(self.wish, is_changed=False, restore=word_is_over)
 
     def _prepare(self, way: str) -> tuple[dict[str, int] | None, list[damage.Damage]]:
@@ -225,7 +225,9 @@ class Life:
     def _say_the_word(self) -> None:
         self.world.log("with the word")
         self.done["with the word"] += 1
-        self.wish = replace(self.wish, restore=self.wish.restore.model_copy(update={"take_over_sinks": True}))
+        self.wish = replace(
+            self.wish, restore=self.wish.restore.model_copy(update={"repeat_output_of": (drivers.LEDGER,)})
+        )
 
     def _heal(self, wounds: list[damage.Damage], driver: drivers.Driver) -> None:
         """Undo damage that a start refuses to go on with; it says so by its reason."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from faultrig import faults
 from restores import a_restore
-from simulation.drivers import QUERY
+from simulation.drivers import NAMED, QUERY
 from simulation.purging import purge
 from simulation.sites import Content
 from statefulspark.contract.config import RestoreConfig
@@ -233,7 +233,7 @@ def job_renamed_from_savepoint(world: Outside, choice: int) -> None:
     if choice % 2:
         world.allow_again("renamed", offset)
         world.promised = "docs/howto/restore-elsewhere.md"
-    world.started(a_restore(snapshot=savepoint, nonce="renamed", take_over_sinks=choice % 2 == 1))
+    world.started(a_restore(snapshot=savepoint, nonce="renamed", repeat_output_of=NAMED if choice % 2 else ()))
 
 
 def purge_with_zombie(world: Outside, choice: int) -> None:

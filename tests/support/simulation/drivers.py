@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from statefulspark.driver.loop import JobLoop
 
-QUERY = "totals"
+QUERY, SINK = "totals", "book"
+NAMED = (f"{QUERY}/{SINK}",)
+"""The right to repeat the output of the sink."""
 _TOTAL = plans.PlannedOperator(0, "transformWithStateInPandasExec", uid="total")
 
 
@@ -111,6 +113,6 @@ class SimulatedDriver(drivers.Driver):
         return loop
 
     def _built(self, uid: str, frame: DataFrame) -> start_parts.BuiltQuery:
-        output = Output(cast("DataFrame", frame), self.wish.sink, "book", "update", None)
+        output = Output(cast("DataFrame", frame), self.wish.sink, SINK, "update", None)
         planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))
         return start_parts.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

@@ -17,7 +17,7 @@ from faultrig import faults, ledger, oracle, truth
 from machines import files_sink
 from simulation import accidents, drivers, invariants, moves
 from simulation.bucket import Bucket
-from simulation.drivers import QUERY, SimulatedDriver, Wish
+from simulation.drivers import NAMED, QUERY, SimulatedDriver, Wish
 from simulation.sites import OUTPUT, Bodies, Content, Moment, Site, Stored
 from simulation.world import Judge, Simulation
 from statefulspark.contract import api, layout
@@ -216,7 +216,7 @@ class Outside(Simulation):
     def take_over(self, word: str) -> SimulatedDriver:
         """Start a driver that takes the sink over, as the manifest of this site asks from now on."""
         self.allow_again(word, 0)
-        driver = self.started(RestoreConfig(take_over_sinks=True))
+        driver = self.started(RestoreConfig(repeat_output_of=NAMED))
         if word not in self.said and QUERY in driver.found:
             self.said.add(word)
             self.site.taken_over_at = driver.found[QUERY]

@@ -161,7 +161,7 @@ def test_a_rollback_that_would_repeat_output_fails_with_the_command_that_does_it
     assert world.storage.repeated == []
     assert world.status.last_savepoint is not None
     shown = screen.out.getvalue() + screen.err.getvalue()
-    assert f'"source":{{"uri":"{world.status.last_savepoint.location}"}},"takeOverSinks":true' in shown
+    assert f'"source":{{"uri":"{world.status.last_savepoint.location}"}}' in shown
 
 
 def write_code(world: JobWorld, text: str) -> None:

@@ -171,7 +171,7 @@ def rolled_back_by_a_person(world: JobWorld) -> None:
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
     assert world.storage.repeated == []
-    world.change({"restore": {"source": {"uri": savepoint.location}, "takeOverSinks": True}})
+    world.change({"restore": {"source": {"uri": savepoint.location}, "repeatOutputOf": ["delays/out"]}})
     until(world, lambda: has_run(world, 5))
     assert world.driver.restored_from == f"savepoint {savepoint.id}"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from jobworld import FakeDriver, JobWorld
+from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import Phase, RevisionOutcome, UpgradeState
@@ -202,10 +203,11 @@ def test_the_question_names_the_batches_the_repeated_rows_and_the_command() -> N
     assert f"rows {savepoint.rows + 1} to {world.storage.head} would be written once more" in message
     assert (
         "kubectl -n demo patch ssj flights --type merge -p "
-        f'\'{{"spec":{{"restore":{{"source":{{"uri":"{savepoint.location}"}},"takeOverSinks":true}}}}}}\'' in message
+        f'\'{{"spec":{{"restore":{{"source":{{"uri":"{savepoint.location}"}}}}}}}}\'' in message
     )
+    assert "restore.repeatOutputOf" in message
     assert world.status.message is not None
-    assert "takeOverSinks" in world.status.message
+    assert "restore.repeatOutputOf" in world.status.message
 
 
 def test_the_command_goes_back_to_the_savepoint_and_rows_come_again_by_a_persons_word() -> None:
@@ -213,11 +215,30 @@ def test_the_command_goes_back_to_the_savepoint_and_rows_come_again_by_a_persons
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
 
-    world.change({"restore": {"source": {"uri": savepoint.location}, "takeOverSinks": True}})
+    world.change({"restore": {"source": {"uri": savepoint.location}, "repeatOutputOf": ["delays/out"]}})
     world.run_until(lambda: world.status.phase is Phase.RUNNING)
 
     assert (image_of(world), world.driver.restored_from) == (OLD_IMAGE, f"savepoint {savepoint.id}")
     assert world.storage.repeated[:1] == [savepoint.rows + 1]
+
+
+def test_the_rights_of_a_spec_whose_revision_is_rolled_back_are_marked_as_those_of_another_revision() -> None:
+    """It may name sinks that only the other revision has, which the driver would refuse otherwise."""
+    world = running("Warm")
+    marked = [_of_another_revision(world)]
+    world.change({**NEW_IMAGE, "restore": {"repeatOutputOf": ["delays/new"]}})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and image_of(world) != OLD_IMAGE)
+    marked.append(_of_another_revision(world))
+    fail_as_driver(world, 13, "BadJob")
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and image_of(world) == OLD_IMAGE)
+    marked.append(_of_another_revision(world))
+
+    assert marked == [((), False), (("delays/new",), False), (("delays/new",), True)]
+
+
+def _of_another_revision(world: JobWorld) -> tuple[tuple[str, ...], bool]:
+    restore = RestoreConfig.model_validate(resources.section(dict(world.driver.config), "restore"))
+    return restore.repeat_output_of, restore.of_another_revision
 
 
 def test_a_corrected_revision_goes_on_from_the_newest_state_and_may_have_new_parts() -> None:
@@ -262,7 +283,7 @@ def test_an_old_revision_that_fails_on_the_newest_state_is_told_the_savepoint_as
     assert savepoint is not None
     assert world.status.stalled is not None
     assert world.status.stalled.reason == "BudgetExhausted"
-    assert f'"source":{{"uri":"{savepoint.location}"}},"takeOverSinks":true' in world.status.stalled.message
+    assert f'"source":{{"uri":"{savepoint.location}"}}' in world.status.stalled.message
 
 
 def test_without_a_savepoint_the_old_revision_goes_on_from_the_newest_state() -> None:

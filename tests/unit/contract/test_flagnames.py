@@ -10,6 +10,7 @@ import pytest
 import statefulspark
 from statefulspark.cli import main
 from statefulspark.contract import flagnames
+from statefulspark.sinks import marker
 
 _SOURCES = sorted(Path(statefulspark.__file__).parent.rglob("*.py"))
 _FIELD = re.compile(r"(?<![\w.@])(?:restore|storage|driver|job|checkpoint)\.(?!run\b|hook\b|query\b)[a-z]\w*[A-Za-z]\b")
@@ -62,4 +63,16 @@ def test_a_sentence_reads_well_in_flags() -> None:
     assert (
         flagnames.name_flags(told)
         == "Declare it again, or add --restore-drop-state a --restore-drop-state b to start without that state."
+    )
+
+
+def test_rights_are_named_as_options() -> None:
+    told = (
+        f"Start with {marker.rights(['orders/table', 'orders/log'])}, then change restore.nonce to give it again (on the "
+        f"command line {marker.option(['orders/table'])} --restore-again)."
+    )
+
+    assert flagnames.name_flags(told) == (
+        "Start with --restore-repeat-output-of orders/table --restore-repeat-output-of orders/log, then add "
+        "--restore-repeat-output-of orders/table --restore-again."
     )

@@ -89,7 +89,7 @@ def stopped(job: Job, location: str | None = None) -> tuple[FakeQuery, str]:
     "wish",
     [
         pytest.param({}, id="plain"),
-        pytest.param({"take_over_sinks": True}, id="taking over sinks"),
+        pytest.param({"repeat_output_of": ("q/out",)}, id="repeating the output of a sink"),
         pytest.param({"drop_state": ("other",)}, id="allowing state to be dropped"),
         *(pytest.param({"claim_mode": mode}, id=mode.value) for mode in ClaimMode),
     ],

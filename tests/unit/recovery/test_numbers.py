@@ -23,7 +23,9 @@ def begun(number: int, *, after: int | None = None, source: str | None = None, *
     [
         pytest.param(begun(1), 0, 0, id="a new job has Spark's numbers"),
         pytest.param(begun(1, carried_out=("fresh",)), 0, NOW_MS, id="a fresh start at a root whose state was deleted"),
-        pytest.param(begun(1, carried_out=("takeOverSinks start",)), 0, 0, id="a new job that has taken sinks over"),
+        pytest.param(
+            begun(1, carried_out=("repeatOutputOf start delays/out",)), 0, 0, id="a new job that has used a right"
+        ),
         pytest.param(begun(1, after=4, source="s3://b/sp"), 5, NOW_MS, id="a savepoint at another root"),
         pytest.param(begun(2, after=4, source="checkpoint:1"), 5, NOW_MS, id="an older checkpoint"),
         pytest.param(begun(3, carried_out=("fresh",)), 0, NOW_MS, id="a fresh start"),

@@ -115,7 +115,7 @@ def test_files_that_the_folder_has_lost_are_named_and_never_listed(folder: store
         sink_in(folder).commit(transaction, by_epoch(at(5), by))
 
     assert refused.value.reason == "StagedRowsMissing"
-    assert "snapshot that is as old as the folder; or start with --restore-take-over-sinks" in refused.value.message
+    assert "snapshot that is as old as the folder; or start with --restore-repeat-output-of" in refused.value.message
     assert committed(folder) == []
 
 

@@ -9,7 +9,7 @@ import sinkdrivers
 from manifests import NEW_YEAR
 from restores import a_restore
 from sinkcontexts import a_marker, a_sink_context, at
-from sinkdrivers import QUERY, Driver
+from sinkdrivers import NAMED, QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.checkpoint import lineage_records
@@ -35,7 +35,7 @@ def bucket() -> stores.MemoryStore:
 
 
 def to(snapshot: str, *, takes_over: bool = False) -> RestoreConfig:
-    return a_restore(snapshot=snapshot, nonce=f"wish-{next(_wishes)}", take_over_sinks=takes_over)
+    return a_restore(snapshot=snapshot, nonce=f"wish-{next(_wishes)}", repeat_output_of=NAMED if takes_over else ())
 
 
 def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | None = None) -> Driver:
@@ -76,7 +76,7 @@ def test_an_older_checkpoint_is_refused_with_the_sink_the_batch_and_the_word(buc
         start(bucket, sink, to(older))
 
     assert raised.value.reason == "SinkAhead"
-    for part in ("sink 'out'", "has batch 4 (generation 1)", "continue after batch 1", "--restore-take-over-sinks"):
+    for part in ("sink 'out'", "has batch 4 (generation 1)", "continue after batch 1", "--restore-repeat-output-of"):
         assert part in raised.value.message
     assert sink.shown == [f"1/{batch}" for batch in range(5)]
 

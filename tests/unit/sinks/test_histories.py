@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import sinkdrivers
 from restores import a_restore
-from sinkdrivers import Driver
+from sinkdrivers import NAMED, Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
@@ -35,11 +35,11 @@ def bucket() -> stores.MemoryStore:
 
 
 def to(snapshot: str, *, takes_over: bool = False) -> RestoreConfig:
-    return a_restore(snapshot=snapshot, nonce=f"history-{next(_wishes)}", take_over_sinks=takes_over)
+    return a_restore(snapshot=snapshot, nonce=f"history-{next(_wishes)}", repeat_output_of=NAMED if takes_over else ())
 
 
 def anyway() -> RestoreConfig:
-    return RestoreConfig(take_over_sinks=True)
+    return RestoreConfig(repeat_output_of=NAMED)
 
 
 class World:
@@ -285,7 +285,7 @@ def two_lives(world: World, later: int) -> stores.MemoryStore:
     world.batches(driver, 2)
     driver.checkpoint()
     other, put_back = world.copied(), world.backup_of_sink()
-    left = world.start(a_restore(empty=True, nonce="fresh", take_over_sinks=True))
+    left = world.start(a_restore(empty=True, nonce="fresh", repeat_output_of=NAMED))
     world.batches(left, 1)
     for _ in range(later):
         left = world.start()
@@ -379,7 +379,7 @@ def test_a_sink_from_before_fresh_state_gets_all_that_was_committed_since(kind: 
     backup = world.backup_of_sink()
     world.batches(driver, 3)
     driver.checkpoint()
-    fresh = world.start(a_restore(empty=True, nonce="fresh", take_over_sinks=True))
+    fresh = world.start(a_restore(empty=True, nonce="fresh", repeat_output_of=NAMED))
     world.batches(fresh, 3)
     fresh.checkpoint()
     backup()
@@ -403,7 +403,7 @@ def test_a_sink_that_was_put_in_front_of_empty_state_is_not_taken_for_an_empty_o
     older = driver.checkpoint()
     world.batches(driver, 3)
     driver.checkpoint()
-    world.start(a_restore(empty=True, nonce="fresh", take_over_sinks=True))
+    world.start(a_restore(empty=True, nonce="fresh", repeat_output_of=NAMED))
 
     if visible == "batch":
         with pytest.raises(errors.SpecRejectedError, match="SinkAhead"):
@@ -464,7 +464,7 @@ def test_a_sink_that_lost_more_than_is_kept_is_refused_with_the_batches(kind: st
     backup()
     driver.batch(1)
     with pytest.raises(
-        errors.StateUnknownError, match=r"has batch 0 .* had batch 8 .*--restore-take-over-sinks"
+        errors.StateUnknownError, match=r"has batch 0 .* had batch 8 .*--restore-repeat-output-of"
     ) as refused:
         world.commit(driver)
     with pytest.raises(errors.StateUnknownError) as again:

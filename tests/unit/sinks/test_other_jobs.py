@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 from restores import a_restore
-from sinkdrivers import JOB, OUTPUT, QUERY, ROWS, Driver, MemoryFiles, visible
+from sinkdrivers import JOB, NAMED, OUTPUT, QUERY, ROWS, Driver, MemoryFiles, visible
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.contract import config
@@ -121,7 +121,7 @@ def the_first_job(world: World) -> tuple[Driver, str]:
 def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World, word: bool) -> None:
     _, snapshot = the_first_job(world)
     before = world.target
-    restore = a_restore(snapshot=snapshot, take_over_sinks=word)
+    restore = a_restore(snapshot=snapshot, repeat_output_of=NAMED if word else ())
     storage = config.StorageConfig(uri="s3://bucket")
     job_config = config.JobConfig(name="renamed", storage=storage, restore=restore, owner_id="uid")
     job = Job(world.clock).on(world.bucket)
@@ -141,7 +141,7 @@ def test_what_the_other_job_has_written_since_is_told_before_it_is_written_again
     old.checkpoint()
     with pytest.raises(errors.SpecRejectedError, match=r"batch 5.*so the sink then writes it once more"):
         world.driver(OTHER, snapshot=snapshot)
-    new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
+    new = world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
     new.batch(2)
     new.checkpoint()
     assert sorted(world.values) == sorted(rows(*range(7)) + (rows(5) if world.ledger else []))
@@ -152,7 +152,7 @@ def test_a_job_that_is_renamed_again_and_back_repeats_nothing(world: World) -> N
     for job in (OTHER, THIRD, OTHER, JOB):
         with pytest.raises(errors.SpecRejectedError, match="SinkOfAnotherJob"):
             world.driver(job, snapshot=snapshot)
-        driver = world.driver(job, snapshot=snapshot, take_over_sinks=True)
+        driver = world.driver(job, snapshot=snapshot, repeat_output_of=NAMED)
         driver.batch(1)
         driver.checkpoint()
         driver.batch(1)
@@ -167,7 +167,7 @@ def test_a_driver_that_dies_between_both_names_is_followed_by_one_that_needs_no_
     assert world.ledger is not None
     world.ledger.dies_after_opening = JOB
     with pytest.raises(KeyboardInterrupt):
-        world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
+        world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
     world.ledger.dies_after_opening = None
     new = world.driver(OTHER)
     new.batch(1)
@@ -182,7 +182,7 @@ def test_a_marker_of_the_other_job_that_is_lost_is_asked_for_by_what_the_savepoi
     world.ledger.markers.clear()
     with pytest.raises(errors.SpecRejectedError, match=r"SinkOfAnotherJob.*the job default/flights"):
         world.driver(OTHER, snapshot=snapshot)
-    new = world.driver(OTHER, snapshot=snapshot, take_over_sinks=True)
+    new = world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
     new.batch(1)
     new.checkpoint()
     assert world.values == rows(*range(6))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 from restores import a_restore
-from sinkdrivers import JOB, OUTPUT, ROWS, Driver, MemoryFiles, visible
+from sinkdrivers import JOB, NAMED, OUTPUT, ROWS, Driver, MemoryFiles, visible
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.sinks import marker
@@ -154,7 +154,7 @@ def test_an_old_job_that_went_further_is_withdrawn_or_refused_by_name(world: Wor
         assert world.values == rows(*range(9))
         return
     with pytest.raises(
-        errors.SpecRejectedError, match=r"batch 6.*continue after batch 4.*--restore-take-over-sinks"
+        errors.SpecRejectedError, match=r"batch 6.*continue after batch 4.*--restore-repeat-output-of"
     ) as refused:
         world.driver(NEW, **restore)
     assert refused.value.reason == "SinkAhead"
@@ -169,7 +169,7 @@ def test_a_sink_that_is_ahead_is_written_to_on_somebodys_word(world: World) -> N
     old.batch(2)
     old.checkpoint()
 
-    new = world.driver(NEW, snapshot=snapshot, take_over_sinks=True)
+    new = world.driver(NEW, snapshot=snapshot, repeat_output_of=NAMED)
     new.batch(3)
     new.checkpoint()
 
@@ -204,12 +204,12 @@ def test_state_that_was_deleted_is_no_reason_to_drop_the_rows_of_a_second_life(w
     world.delete(OLD)
 
     with pytest.raises(
-        errors.SpecRejectedError, match=r"memory://bucket/default/flights.*--restore-take-over-sinks"
+        errors.SpecRejectedError, match=r"memory://bucket/default/flights.*--restore-repeat-output-of"
     ) as refused:
         world.driver(root)
     assert refused.value.reason == "SinkTaken"
 
-    second = world.driver(root, take_over_sinks=True)
+    second = world.driver(root, repeat_output_of=NAMED)
     second.batch(2)
     second.checkpoint()
     assert world.values == (rows(0, 1) if world.withdraws else rows(*range(5), 0, 1))

@@ -7,6 +7,7 @@ that `flagnames` names for it.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from pydantic import ValidationError
 from statefulspark import clock, errors, launch, telemetry
 from statefulspark.cli import options
 from statefulspark.commandline import commands, values
-from statefulspark.contract import config, flagnames
+from statefulspark.contract import config, flagnames, layout
 from statefulspark.engine import gateway, settings, sparklogfile
 from statefulspark.server import certificate, tokens
 
@@ -71,6 +72,19 @@ class _Uri(click.ParamType[str]):
         if not text.startswith(config.ALLOWED_SCHEMES):
             self.fail(f"{text!r} must be the URI of a savepoint's folder", param, ctx)
         return text.rstrip("/")
+
+
+class _SinkName(click.ParamType[str]):
+    """The name of a sink of a job."""
+
+    name = "query/sink"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ANN401 -- click's own
+        """Read a name."""
+        text = str(value)
+        if re.fullmatch(layout.SINK_NAME, text) is None:
+            self.fail(f"{text!r} must be the uids of a query and of its sink, as in orders/table", param, ctx)
+        return text
 
 
 class _RunCommand(commands.Command):
@@ -157,7 +171,7 @@ _options = commands.together(
                     help="start with empty state although there are checkpoints"),
     commands.option("--restore-again", is_flag=True, one_of="request", section=_RESTORE,
                     help="do it although it was done before. Without this option the same restore is done once, so that a "
-                    "restart continues the job, and --ownership TakeOver and --restore-take-over-sinks count once; "
+                    "restart continues the job, and --ownership TakeOver and --restore-repeat-output-of count once; "
                     "not for commands that restart by themselves"),
     commands.option("--restore-nonce", metavar="NAME", one_of="request", section=_RESTORE,
                     help="a name for the restore: the same restore is done once for each name"),
@@ -167,10 +181,10 @@ _options = commands.together(
     commands.option("--restore-drop-state", multiple=True, metavar="UID", section=_RESTORE,
                     help="drop the state of this uid, which is not in the job any more, instead of refusing to start; "
                     "repeatable"),
-    commands.option("--restore-take-over-sinks", is_flag=True, section=_RESTORE,
-                    help="write to sinks although they hold output of another state, or output newer than what is "
+    commands.option("--restore-repeat-output-of", type=_SinkName(), multiple=True, metavar="QUERY/SINK", section=_RESTORE,
+                    help="write to this sink although it holds output of another state, or output newer than what is "
                     "restored; that output stays, and may be repeated. Also: this job continues the one with another "
-                    "name whose state it starts from"),
+                    "name whose state it starts from; repeatable"),
     commands.option("--master", metavar="MASTER", section="Spark", help="local[*] when omitted"),
     commands.option("--conf", type=values.PAIR, multiple=True, metavar="NAME=VALUE", section="Spark",
                     help="a Spark setting; repeatable"),
@@ -275,12 +289,12 @@ def _put_restore(merged: _Fields, given: Mapping[str, Any]) -> None:
     """Apply the source to start from; it replaces that of the file, whose nonce names another restore."""
     option = next((name for name in _SOURCES if given[name]), None)
     again, nonce = given["restore_again"], given["restore_nonce"]
-    takes_over = given["ownership"] is config.OwnershipMode.TAKE_OVER or given["restore_take_over_sinks"]
+    takes_over = given["ownership"] is config.OwnershipMode.TAKE_OVER or bool(given["restore_repeat_output_of"])
     if option is None and (nonce or (again and not takes_over)):
         raise errors.SpecRejectedError(
             "RestoreMissing",
             "--restore-nonce needs --restore-uri, --restore-checkpoint-id or --restore-empty, and --restore-again needs "
-            "one of them, --ownership TakeOver or --restore-take-over-sinks; add it.",
+            "one of them, --ownership TakeOver or --restore-repeat-output-of; add it.",
         )
     now = clock.utc_now()
     if option is not None:

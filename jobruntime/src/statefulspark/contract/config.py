@@ -6,7 +6,8 @@ credentials for S3 come from the usual `AWS_*` variables, the API token from a f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import re
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Self
@@ -130,8 +131,8 @@ class CheckpointConfig(WireModel):
         return period
 
 
-SINKS_WORD = "takeOverSinks "
-"""Begins the key of a word for sinks, among those of restores."""
+REPEAT_RIGHT = "repeatOutputOf "
+"""Begins the key of a right to repeat the output of a sink, among those of restores."""
 _REPEATED_AT = " again at "
 """Separates the key of a restore request from the time when it was repeated."""
 
@@ -182,10 +183,14 @@ class RestoreConfig(WireModel):
     """Uids of state that is dropped if the job has no place for it. Other state without a place is refused."""
     claim_mode: ClaimMode = ClaimMode.NO_CLAIM
     """The owner of the snapshot of `source` after the start, if it is named by its URI."""
-    take_over_sinks: bool = False
-    """Write to sinks that hold output of state from which this start does not descend, or output that is newer than the
-    restored cut and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
-    another name whose state it starts from, and takes its sinks over. Without it such a start is refused."""
+    repeat_output_of: tuple[str, ...] = ()
+    """The sinks, as `query/sink`, that the job writes to although they hold output of state from which this start does not
+    descend, or output that is newer than the restored cut and cannot be withdrawn. That output stays, and may be there
+    twice. Also: this job continues the one with another name whose state it starts from, and takes these sinks over. Such a
+    start is refused in front of any other sink."""
+    of_another_revision: bool = False
+    """The request was written for another revision of the job, so `repeat_output_of` may name sinks that this one does not
+    have. A start refuses such names otherwise."""
     rollback: bool = False
     """The job goes back to a version that ran before, and nobody has asked for that by name: refuse a start that would begin
     a part of the job without state, or write rows once more to a sink that neither withdraws nor replaces them."""
@@ -197,8 +202,18 @@ class RestoreConfig(WireModel):
     Change it to restore from the same source again."""
 
     takes_over_as: str | None = None
-    """Identifies the words `storage.ownership` and `takeOverSinks`. Each counts once in the life of the root; as `nonce`
-    when absent. Change it to say them again."""
+    """Identifies the rights `storage.ownership` and `repeatOutputOf`. Each counts once in the life of the root; as `nonce`
+    when absent. Change it to give them again."""
+
+    @field_validator("repeat_output_of")
+    @classmethod
+    def _check_sinks(cls, sinks: tuple[str, ...]) -> tuple[str, ...]:
+        wrong = next((sink for sink in sinks if re.fullmatch(layout.SINK_NAME, sink) is None), None)
+        if wrong is not None:
+            raise ValueError(
+                f"{wrong!r} names no sink; write the uids of its query and of the sink, as in orders/table"
+            )
+        return sinks
 
     def again(self, now: datetime) -> RestoreConfig:
         """Return the same request as a new one that was never done; when it is done, this request counts as done, too."""
@@ -216,21 +231,12 @@ class RestoreConfig(WireModel):
 
     @property
     def word(self) -> str:
-        """The name under which `storage.ownership` and `takeOverSinks` of this request count once."""
+        """The name under which `storage.ownership` and `repeatOutputOf` of this request count once."""
         return self.takes_over_as or self.once_key or "start"
 
-    @property
-    def sinks_key(self) -> str:
-        """The key that a generation records once `takeOverSinks` has counted."""
-        return f"{SINKS_WORD}{self.word}"
-
-    def may_take_over_sinks(self, carried_out: Collection[str]) -> bool:
-        """Tell whether `take_over_sinks` is given, and has not counted yet.
-
-        Args:
-            carried_out: The keys of everything that was carried out in the root.
-        """
-        return self.take_over_sinks and self.sinks_key not in carried_out
+    def repeat_key(self, sink: str) -> str:
+        """Return the key that a generation records once the right to repeat the output of a sink has counted."""
+        return f"{REPEAT_RIGHT}{self.word} {sink}"
 
     @property
     def once_key(self) -> str | None:

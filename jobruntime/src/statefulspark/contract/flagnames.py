@@ -38,7 +38,7 @@ BY_FIELD = {
     "restore.nonce": "--restore-nonce",
     "restore.claimMode": "--restore-claim-mode",
     "restore.dropState": "--restore-drop-state",
-    "restore.takeOverSinks": "--restore-take-over-sinks",
+    "restore.repeatOutputOf": "--restore-repeat-output-of",
     "rehearsal": "--rehearsal",
     "engine.master": "--master",
     "engine.conf": "--conf",
@@ -46,7 +46,6 @@ BY_FIELD = {
 """The flag of each field that has one, by the names of the configuration file."""
 
 _SENTENCES = (
-    (" (restore.takeOverSinks)", ""),
     ("restore.source.empty (on the command line --restore-empty)", "--restore-empty"),
     ("restore.source (on the command line --restore-uri)", "--restore-uri"),
     ("--restore-checkpoint-id, or restore.source.checkpointID", "--restore-checkpoint-id"),
@@ -65,10 +64,6 @@ _SENTENCES = (
         "line --ownership TakeOver --restore-again)",
         "its --ownership TakeOver counts once. Add --ownership TakeOver --restore-again to take the state over again",
     ),
-    (
-        "then change restore.nonce to say it again (on the command line --restore-take-over-sinks --restore-again)",
-        "then add --restore-take-over-sinks --restore-again",
-    ),
     ("Remove restore.source", "Leave --restore-uri, --restore-checkpoint-id or --restore-empty out"),
     ("another name or storage.uri", "another --name or --storage"),
     ("Set it in job.parameters, or with --parameter", "Set it with --parameter"),
@@ -78,6 +73,10 @@ _SENTENCES = (
     ("allow local files (--allow-local-files) for development", "add --allow-local-files for development"),
     ("Correct it and apply the job again.", "Correct it and start the job again."),
 )
+_REPEAT_OUTPUT = (
+    (re.compile(r" \(restore\.repeatOutputOf: \[[^]]*]\)"), ""),
+    (re.compile(r"then change restore\.nonce to give it again \(on the command line ([^)]*)\)"), r"then add \1"),
+)
 _DROP_STATE = re.compile(r"\badd ((?:'[^']+'(?:, )?)+) to restore\.dropState\b")
 _FIELD = re.compile(r"\b(?:checkpoint|storage|restore|engine)(?:\.[a-z][A-Za-z0-9]*)+\b")
 
@@ -86,6 +85,8 @@ def name_flags(message: str) -> str:
     """Return a message of the product with the flags of the command instead of the fields of a resource."""
     for of_field, of_flag in _SENTENCES:
         message = message.replace(of_field, of_flag)
+    for pattern, of_flag in _REPEAT_OUTPUT:
+        message = pattern.sub(of_flag, message)
     return _FIELD.sub(_flag_named, _DROP_STATE.sub(_uids_named, message))
 
 

@@ -51,7 +51,9 @@ STAGED = "staged"
 CODE = "code"
 
 _REHEARSAL = "rehearsal-"
-_UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
+_UID = "[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?"
+SINK_NAME = f"^{_UID}/{_UID}$"
+"""The pattern of a sink's name, as a person writes it: `query/sink`, its two uids."""
 _NUMBER = re.compile(r"^([0-9]{8}|[1-9][0-9]{8,})(?:[-./].*)?$")
 _STAGED_FILE = re.compile(
     rf"{STAGED}/[a-z0-9][a-z0-9_-]{{0,62}}/\d{{8,}}-(?P<batch>\d{{8,}})-\d{{8,}}-[0-9a-f]{{32}}\.parquet"
@@ -60,7 +62,12 @@ _STAGED_FILE = re.compile(
 
 def is_uid(uid: str) -> bool:
     """Tell whether a uid is valid: it becomes a folder's name and a part of the names of state variables."""
-    return _UID.fullmatch(uid) is not None
+    return re.fullmatch(_UID, uid) is not None
+
+
+def sink_name(query_uid: str, sink_uid: str) -> str:
+    """Return the name by which a person names a sink of a job."""
+    return f"{query_uid}/{sink_uid}"
 
 
 def job_prefix(namespace: str, job: str) -> str:

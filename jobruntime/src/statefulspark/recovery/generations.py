@@ -7,7 +7,7 @@ newest generation with a record is in use.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -172,7 +172,7 @@ def note_restore(store: ObjectStore, record: GenerationRecord, *, over: Generati
     store.replace(key, record.sealed(indent=1), etag=info.etag)
 
 
-def remember(store: ObjectStore, number: int, key: str) -> None:
+def remember(store: ObjectStore, number: int, keys: Iterable[str]) -> None:
     """Write into the record of the generation in use that something was carried out. Idempotent.
 
     Cost: a HEAD, a GET, one PUT.
@@ -180,14 +180,15 @@ def remember(store: ObjectStore, number: int, key: str) -> None:
     Args:
         store: The job's root.
         number: The generation.
-        key: Of what was carried out; see `GenerationRecord.carried_out`.
+        keys: Of what was carried out; see `GenerationRecord.carried_out`.
 
     Raises:
         PreconditionFailedError: `GenerationChanged`: another driver has changed the record.
     """
     info, present = store.info(layout.generation_record(number)), _read_if_present(store, number)
-    if present is not None and info is not None and key not in present.carried_out:
-        record = present.model_copy(update={"carried_out": (*present.carried_out, key)})
+    new = () if present is None else tuple(key for key in keys if key not in present.carried_out)
+    if present is not None and info is not None and new:
+        record = present.model_copy(update={"carried_out": (*present.carried_out, *new)})
         try:
             store.replace(layout.generation_record(number), record.sealed(indent=1), etag=info.etag)
         except errors.ObjectChangedError as error:

@@ -8,11 +8,11 @@ meets another copy of its state. `standing` compares; this module refuses by nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from statefulspark import errors
-from statefulspark.contract import base, formats
+from statefulspark.contract import base, formats, layout
 from statefulspark.contract.manifest import Position
 from statefulspark.sinks import standing
 from statefulspark.sinks.standing import SinkLineage, Standing
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 REMEMBERED = 24
 """How many generations a marker remembers, the latest ones: Kafka's brokers take 4,096 bytes."""
-ANYWAY = "--restore-take-over-sinks (restore.takeOverSinks)"
-REMEDIES = f"give the sink its own uid or target, or start with {ANYWAY} to write to it anyway"
 
 
 class Marker(base.StoredDocument):
@@ -117,6 +115,21 @@ class Marker(base.StoredDocument):
     def after(self, context: SinkContext) -> Self:
         """Return the marker after the commit of the context's batch."""
         return self.counting(context.position).opened_by(context)
+
+
+def right(context: SinkContext) -> str:
+    """Return the right to go on in front of a sink all the same, as a person gives it."""
+    return rights([layout.sink_name(context.query_uid, context.uid)])
+
+
+def rights(sinks: Collection[str]) -> str:
+    """Return the rights for several sinks, as an option of the command and as the field of the resource."""
+    return f"{option(sinks)} (restore.repeatOutputOf: [{', '.join(sinks)}])"
+
+
+def option(sinks: Collection[str]) -> str:
+    """Return the rights for several sinks as options of the command."""
+    return " ".join(f"--restore-repeat-output-of {sink}" for sink in sinks)
 
 
 Judge = Callable[[Marker | None, "SinkContext", str], Marker]
@@ -246,9 +259,9 @@ def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: s
         "SinkOpenedElsewhere",
         f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
-        f"the newest state. Or start with {ANYWAY} to go on from this state: the sink then writes what this state has after "
-        f"{described(context.expected.committed)}, even where the other driver has written the same rows. What the other "
-        "driver has withdrawn before that stays withdrawn.",
+        f"the newest state. Or start with {right(context)} to go on from this state: the sink then writes what this state "
+        f"has after {described(context.expected.committed)}, even where the other driver has written the same rows. What "
+        "the other driver has withdrawn before that stays withdrawn.",
     )
 
 
@@ -259,8 +272,8 @@ def missing_error(context: SinkContext, where: str) -> errors.StateUnknownError:
     return errors.StateUnknownError(
         "SinkMarkerMissing",
         f"The sink {context.uid!r} has no marker in {where}, although it had {had}. So it is unknown which rows are there. "
-        f"Restore the marker {context.transactional_id!r}, or the target; or start with {ANYWAY}, which goes on after "
-        f"{described(committed)} and may write later rows again.",
+        f"Restore the marker {context.transactional_id!r}, or the target; or start with {right(context)}, which goes on "
+        f"after {described(committed)} and may write later rows again.",
     )
 
 
@@ -274,8 +287,8 @@ def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehi
     return SinkBehindError(
         "SinkBehind",
         f"{loss} The job no longer has the rows of the batches in between. Restore them from a newer copy of the "
-        f"target; or start from a snapshot that is as old as the target; or start with {ANYWAY}, which goes on without "
-        "them.",
+        f"target; or start from a snapshot that is as old as the target; or start with {right(context)}, which goes on "
+        "without them.",
         marker=reached,
         loss=loss,
         is_healable=not standing.lacks(reached, expected.kept_after, context),
@@ -311,8 +324,8 @@ def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: st
             "SinkAhead",
             f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which the restored "
             f"state does not contain. The job would continue {since}, and write the rows in between again, perhaps others. "
-            f"Start from the newest state; or remove those rows and start with {ANYWAY}, which keeps what is there and "
-            "writes after it; or give the sink its own uid or target.",
+            f"Start from the newest state; or remove those rows and start with {right(context)}, which keeps what is there "
+            "and writes after it; or give the sink its own uid or target.",
         )
     root = own.root or "this root"
     if stored.root == root:
@@ -325,7 +338,8 @@ def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: st
         remedy = "Start from that state by restore.source (on the command line --restore-uri)"
     return errors.SpecRejectedError(
         "SinkTaken",
-        f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or {REMEDIES}.",
+        f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or give the sink "
+        f"its own uid or target, or start with {right(context)} to write to it anyway.",
     )
 
 

@@ -19,6 +19,8 @@ _ONE_SOURCE = (
 
 Uid = Annotated[str, Field(min_length=1, max_length=1024)]
 """The uid of a query, an operator, a function or a sink, the name of a source, or the identifier of a hook."""
+SinkName = Annotated[str, Field(min_length=3, max_length=127, pattern=layout.SINK_NAME)]
+"""The name of a sink: the uid of its query and its own."""
 
 
 class EmptyState(ApiModel):
@@ -71,13 +73,16 @@ class Restore(ApiModel):
     """The owner of the snapshot of `source` after the start. With `NoClaim` its owner keeps it. With `Claim` the job owns
     it, and deletes it after it has completed as many checkpoints as are retained. It counts when `source` is applied.
     Default: NoClaim."""
-    take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
-    """Write to sinks that hold output of state from which a start does not descend, or output that is newer than the
-    restored state and cannot be withdrawn. That output stays, and may be there twice. Also: this job continues the one with
-    another name whose state it starts from, and takes its sinks over. Without it such a start is refused. It counts once: a
-    job that has lost its sinks to another one does not take them over again."""
+    repeat_output_of: Annotated[tuple[SinkName, ...], ChangeCost.IGNORE] = Field(
+        default=(), max_length=500, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """The sinks, as `query/sink` (two uids), to which the job writes although they hold output of state from which a start
+    does not descend, or output that is newer than the restored state and cannot be withdrawn. That output stays, and may be
+    there twice. Also: this job continues the one with another name whose state it starts from, and takes these sinks over.
+    Without it such a start is refused, and the refusal names the sinks. It counts once for each sink: a job that has lost a
+    sink to another one does not take it over again. A name of no sink of the job is refused. Default: none."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
-    """Change it to apply the same `source`, or to say `storage.ownership: TakeOver` or `takeOverSinks`, again."""
+    """Change it to apply the same `source`, or to say `storage.ownership: TakeOver` or `repeatOutputOf`, again."""
 
     @property
     def starts_empty(self) -> bool:

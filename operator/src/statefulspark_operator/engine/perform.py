@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from statefulspark import errors
@@ -55,7 +55,9 @@ class Pass:
         """The job and its own spec, without the installation's defaults."""
         if self.situation.spec is None:
             raise errors.InternalError("SpecMissing", f"{self.key} has no spec, but a rule requested an action for it.")
-        return self.ports.subject(self.situation.job, self.situation.spec)
+        is_withheld = self.situation.withheld is not None or self.situation.rejection is not None
+        subject = self.ports.subject(self.situation.job, self.situation.spec)
+        return replace(subject, is_withheld=is_withheld)
 
     @property
     def subject(self) -> Subject:

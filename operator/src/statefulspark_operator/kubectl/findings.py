@@ -116,9 +116,9 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "StateUnknown": "Make the storage readable, or restore what is missing there; nothing was changed.",
     "SnapshotNotFound": "Name a snapshot that is there in spec.restore.source.",
     "NonRestoredState": "Give the operator its uid back, or add it to spec.restore.dropState.",
-    "SinkAhead": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
-    "SinkOfAnotherJob": "If it continues that job, set spec.restore.takeOverSinks; else give the sink its own uid.",
-    "SinkTaken": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
+    "SinkAhead": "Read what the message says about output; spec.restore.repeatOutputOf accepts that it is there twice.",
+    "SinkOfAnotherJob": "If it continues that job, name the sink in spec.restore.repeatOutputOf; else give it its own uid.",
+    "SinkTaken": "Read what the message says about output; spec.restore.repeatOutputOf accepts that it is there twice.",
 }
 _BY_EXIT: Mapping[int, str] = {
     ExitCode.STATE_UNKNOWN: "Put back what the message names, or name a snapshot in spec.restore.source; then change "

@@ -91,10 +91,12 @@ def last_resort(situation: Situation) -> str:
 
 
 def command(situation: Situation, savepoint: str) -> str:
-    """Return the command that restores a savepoint although output comes twice."""
+    """Return the command that restores a savepoint, and what its driver may ask for: it alone knows the sinks."""
     job, before = situation.job, situation.spec.restore.source if situation.spec is not None else None
     # A merge leaves what it does not name, and a source has one member.
     others = dict.fromkeys(before.model_dump(by_alias=True, exclude_none=True)) if before is not None else {}
-    restore = {"source": {**others, "uri": savepoint}, "takeOverSinks": True}
-    patch = json.dumps({"spec": {"restore": restore}}, separators=(",", ":"))
-    return f"kubectl -n {job.namespace} patch ssj {job.name} --type merge -p '{patch}'"
+    patch = json.dumps({"spec": {"restore": {"source": {**others, "uri": savepoint}}}}, separators=(",", ":"))
+    return (
+        f"kubectl -n {job.namespace} patch ssj {job.name} --type merge -p '{patch}'. For a sink that shows each batch, the "
+        "driver refuses that first, and names the sink, for restore.repeatOutputOf"
+    )

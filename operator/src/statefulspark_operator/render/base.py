@@ -48,6 +48,7 @@ class Subject:
         own: What the job itself says of it, if `spec` has the installation's defaults, too.
         cluster_id: What stands for the cluster; None if it is not known.
         user_id: User and group of the pods; None if the image or the platform says it.
+        is_withheld: Whether the resource asks for another revision, so that `spec` has its restore and the rest of this one.
     """
 
     job: Job
@@ -55,6 +56,7 @@ class Subject:
     cluster_id: str | None = None
     user_id: int | None = USER_ID
     own: StatefulSparkJobSpec | None = None
+    is_withheld: bool = False
 
     @property
     def own_spec(self) -> StatefulSparkJobSpec:

@@ -85,7 +85,8 @@ def _restore(subject: Subject, restore: RestoreIntent | None) -> dict[str, objec
     spec = subject.spec
     words = {
         "dropState": spec.restore.drop_state,
-        "takeOverSinks": spec.restore.take_over_sinks,
+        "repeatOutputOf": spec.restore.repeat_output_of,
+        "ofAnotherRevision": subject.is_withheld,
         "takesOverAs": word_id(spec),
     }
     if restore is None:

@@ -12,6 +12,7 @@ from statefulspark.contract import layout, lost_state
 from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.declaration import Output
+from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.recovery import history
 from statefulspark.sinks import base, visibility
 from statefulspark.sinks.base import SinkContext, TellsMarker, TwoPhaseSink
@@ -32,7 +33,7 @@ class DriverAttempt:
         generation: The generation in which it runs.
         descent: Where its state comes from.
         claim_id: The id of its claim of the epoch.
-        takes_over_sinks: Whether it may write to sinks that have anything else than the state knows.
+        rights: The sinks that it may write to although they have anything else than the state knows.
         history: What its generation descends from.
         restored: The snapshot that it goes on from; None if it goes on from the beginning of a generation.
     """
@@ -44,7 +45,7 @@ class DriverAttempt:
     generation: int
     descent: lineage_records.Descent
     claim_id: str = ""
-    takes_over_sinks: bool = False
+    rights: SinkRights = field(default_factory=SinkRights)
     history: history.History = field(default_factory=history.History)
     restored: Manifest | None = None
 
@@ -88,6 +89,11 @@ class JobSink:
         return self.query_uid, self.uid
 
     @property
+    def name(self) -> str:
+        """Its name for people, as `query/sink`."""
+        return layout.sink_name(self.query_uid, self.uid)
+
+    @property
     def descent(self) -> SinkLineage:
         """What it needs to know of other lineages, and of older generations of this one."""
         driver, past = self.driver, self.driver.history
@@ -100,7 +106,7 @@ class JobSink:
             line=tuple(map(self._position, past.cuts)),
             known_from=past.known_from,
             went_back=0 if self.shows_batches else past.went_back,
-            takes_over=driver.takes_over_sinks,
+            takes_over=self.name in driver.rights.granted,
             other_jobs=tuple(dict.fromkeys(job for job in jobs if job not in (None, driver.job))),
         )
 

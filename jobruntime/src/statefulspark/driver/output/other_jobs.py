@@ -118,7 +118,7 @@ def _refusal(sink: JobSink, other: OtherSink, context: SinkContext) -> errors.Sp
         "SinkOfAnotherJob",
         f"The sink {sink.uid!r} of {context.job} cannot start: {sink.target} has {has} of the job {other.job}. This start "
         "descends from the state of that job, and nobody has said whether this job continues it. If it does, start with "
-        f"{marker.ANYWAY}: the sink goes on where the sink of that job ends, and commits once what that job had prepared in "
-        f"the restored state. That job can no longer write there.{again} If both jobs are to write there, give the sink its "
-        "own uid or target.",
+        f"{marker.right(context)}: the sink goes on where the sink of that job ends, and commits once what that job had "
+        f"prepared in the restored state. That job can no longer write there.{again} If both jobs are to write there, give "
+        "the sink its own uid or target.",
     )

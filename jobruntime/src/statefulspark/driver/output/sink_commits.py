@@ -50,7 +50,7 @@ def open_sink(sink: JobSink, restored: QueryEntry | None, progress: SinkProgress
 
 
 def _open(sink: JobSink, context: SinkContext) -> None:
-    with _asking(sink, "open", context):
+    with sink.driver.rights.explaining(sink.name), _asking(sink, "open", context):
         sink.sink.open(other_jobs.taking_over(sink, context))
 
 

@@ -19,9 +19,9 @@ from statefulspark.declaration import Output
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
+from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
-from statefulspark.driver.starting import sink_comparison
 from statefulspark.driver.starting.start_parts import BuiltQuery, Parts
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
@@ -81,7 +81,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
         generation=parts.plan.generation,
         descent=parts.plan.descent,
         claim_id=parts.root.claimed_by.claim_id,
-        takes_over_sinks=parts.job_config.restore.may_take_over_sinks(parts.plan.carried_out),
+        rights=SinkRights.read(parts.job_config.restore, parts.plan.carried_out),
         restored=parts.plan.restored,
     )
     outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
@@ -90,16 +90,16 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )
-    with sink_comparison.explaining_take_over(parts.job_config.restore, parts.plan):
-        committer.start(
-            parts.plan.queries,
-            drop_state=parts.job_config.restore.drop_state,
-            functions=parts.declared.recorded,
-            origin=parts.plan.restored_from,
-            begin_step=begin_step,
-        )
-    if outputs and attempt.takes_over_sinks:
-        generations.remember(attempt.store, attempt.generation, parts.job_config.restore.sinks_key)
+    committer.start(
+        parts.plan.queries,
+        drop_state=parts.job_config.restore.drop_state,
+        functions=parts.declared.recorded,
+        origin=parts.plan.restored_from,
+        begin_step=begin_step,
+    )
+    used = [key for sink, key in attempt.rights.granted.items() if sink in {opened.name for opened in committer.sinks}]
+    if used:
+        generations.remember(attempt.store, attempt.generation, used)
     return committer
 
 

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors
 from statefulspark.checkpoint import plans
+from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.declaration import Output
 from statefulspark.evolution import comparison
 from statefulspark.recovery import generations, history, recovery
-from statefulspark.sinks import base
+from statefulspark.sinks import base, marker, visibility
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import Manifest
@@ -54,20 +55,23 @@ def require_harmless(
     manifest = start_plan.restored
     if manifest is None or start_plan.why_copied is None:
         return  # It goes on where the job is.
-    repeated = []
+    repeated, refusing = [], []
     for uid, span in _committed_since(manifest, root):
         output = outputs.get(uid)
         sink = output.sink if isinstance(output, Output) else None
         # Some sinks withdraw or replace the rows of batches that they get once more.
         if uid in outputs and getattr(sink, "takes_batches_again", False) is not True:
             repeated.append(f"query {uid!r} ({base.kind_of(sink) if sink else 'a sink of Spark'}), {span}")
+            if isinstance(output, Output) and visibility.sink_visibility(output.sink) is visibility.Visibility.BATCH:
+                refusing.append(layout.sink_name(uid, output.uid))
     if repeated:
+        with_rights = f" Do so with {marker.rights(refusing)}." if refusing else ""
         raise errors.SpecRejectedError(
             "OutputRepeated",
             f"Batches were committed after {start_plan.restored_from}: {'; '.join(repeated)}. Those of their rows that are "
             "visible would be written once more; of a sink that waits for checkpoints, that is what a checkpoint or "
             "savepoint has covered. Go on from the newest state with a version of the job that it fits; or restore that "
-            "snapshot by name, which writes them again.",
+            f"snapshot by name, which writes them again.{with_rights}",
         )
 
 

@@ -6,16 +6,18 @@ while the generation in use is still untouched, for a check and a standby too.
 
 from __future__ import annotations
 
-import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from statefulspark import errors
 from statefulspark.checkpoint import lineage_records
+from statefulspark.contract import layout
 from statefulspark.declaration import Output
-from statefulspark.driver.output import other_jobs
+from statefulspark.driver.output import job_sinks, other_jobs
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
+from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.recovery import generations, history
 from statefulspark.recovery.plan import StartMode
 from statefulspark.sinks import marker, standing
@@ -24,13 +26,11 @@ from statefulspark.sinks.standing import Standing
 
 if TYPE_CHECKING:
     from statefulspark.contract import config
-    from statefulspark.contract.config import RestoreConfig
     from statefulspark.driver.starting.start_parts import JobRoot
-    from statefulspark.recovery.plan import RestoredState, StartPlan
-    from statefulspark.sinks.base import TwoPhaseSink
+    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 
 
-_REFUSALS = ("SinkAhead", "SinkTaken")
 NEWEST_EPOCH = sys.maxsize
 """The epoch of a reader: no driver of the root replaces it."""
 
@@ -40,17 +40,18 @@ def require_contained(
 ) -> None:
     """Refuse a start from state that does not fit what a sink of the job has.
 
-    Cost: nothing for a driver that continues in its generation, since it opens its sinks next; else the listings and records
-    of lineages and generations, and one look into each sink.
+    Cost: nothing for a driver that continues in its generation and has no right of `repeatOutputOf` left, since it opens its
+    sinks next; else the listings and records of lineages and generations, and one look into each sink.
 
     Args:
-        job_config: The job, and whether it may write to its sinks all the same.
+        job_config: The job, and the sinks that it may write to all the same.
         root: The job's root.
         start_plan: Where it would start.
         outputs: The results of the query functions, by query uid.
 
     Raises:
-        SpecRejectedError: `SinkAhead`, `SinkTaken`, `SinkOpenedElsewhere`, `SinkOfAnotherJob`, or a sink refuses.
+        SpecRejectedError: `SinkUnknown`, `SinkAhead`, `SinkTaken`, `SinkOpenedElsewhere`, `SinkOfAnotherJob`, or a sink
+            refuses. It has what all sinks refuse.
         StateUnknownError: `SinkBehind`, `SinkMarkerMissing`.
         TransientError: A sink is unavailable.
     """
@@ -59,48 +60,47 @@ def require_contained(
         for query_uid, output in outputs.items()
         if isinstance(output, Output) and isinstance(output.sink, TellsMarker)
     }
-    takes_over = job_config.restore.may_take_over_sinks(start_plan.carried_out)
+    rights = SinkRights.read(job_config.restore, start_plan.carried_out)
+    if not job_config.restore.of_another_revision:
+        rights.require_sinks([layout.sink_name(*key) for key in job_sinks.keys_of(outputs)])
     is_opened_next = root.author is not None and start_plan.mode is StartMode.CONTINUE
-    if is_opened_next or takes_over or not sinks:
+    # A right for one sink is not used before the others are known to go on, too.
+    if (is_opened_next and not rights.granted) or not sinks:
         return
-    attempt = _attempt(job_config, root, start_plan)
+    attempt = replace(_attempt(job_config, root, start_plan), rights=rights)
     restored = {query.uid: query for query in start_plan.queries}
+    refused = {}
     for (query_uid, uid), sink in sinks.items():
         of_job = JobSink(attempt, query_uid, uid, sink)
+        if of_job.name in rights.granted:
+            continue
         context = of_job.context(start_plan.start_batches.get(query_uid, -1), of_job.expected(restored.get(query_uid)))
-        other_jobs.require_none(of_job, context)
-        stored, where = cast("TellsMarker", sink).stored_marker(context), of_job.target or "its target"
-        relation = standing.compare(stored, context)
-        if relation is Standing.STATE_BEHIND and root.author is None and not history.goes_back(start_plan):
-            continue  # The driver that runs has committed more since storage was read.
         try:
-            with explaining_take_over(job_config.restore, start_plan):
-                marker.open_marker(stored, context, where, withdraws=of_job.withdraws)
-        except marker.SinkBehindError as behind:
-            if not behind.is_healable:
-                raise
+            with rights.explaining(of_job.name):
+                _require_openable(of_job, context, is_reader=root.author is None and not history.goes_back(start_plan))
+        except (errors.SpecRejectedError, errors.StateUnknownError) as refusal:
+            refused[of_job.name] = refusal
+    if refused:
+        raise rights.refusal(refused)
 
 
-@contextlib.contextmanager
-def explaining_take_over(restore: RestoreConfig, state: RestoredState) -> Iterator[None]:
-    """Add to the refusal of a sink that `takeOverSinks` was given, and was used before.
+def _require_openable(sink: JobSink, context: SinkContext, *, is_reader: bool) -> None:
+    """Refuse what a driver that opens a sink would refuse.
 
-    It counts once: a start that has opened its sinks with it remembers it on storage. Two jobs in front of one sink may both
-    have it left in their manifests. Each restart would take the sink back then, and write rows again; so the job that has
-    lost the sink is refused by name.
+    Args:
+        sink: The sink.
+        context: The context in which it would be opened.
+        is_reader: Whether a driver may run that has committed more since storage was read.
     """
+    other_jobs.require_none(sink, context)
+    stored, where = cast("TellsMarker", sink.sink).stored_marker(context), sink.target or "its target"
+    if is_reader and standing.compare(stored, context) is Standing.STATE_BEHIND:
+        return
     try:
-        yield
-    except errors.SpecRejectedError as error:
-        is_spent = restore.take_over_sinks and not restore.may_take_over_sinks(state.carried_out)
-        if error.reason not in _REFUSALS or not is_spent:
+        marker.open_marker(stored, context, where, withdraws=sink.withdraws)
+    except marker.SinkBehindError as behind:
+        if not behind.is_healable:
             raise
-        raise errors.SpecRejectedError(
-            error.reason,
-            f"{error.message} This job has used its restore.takeOverSinks before, and it counts once: make sure that no "
-            "other job writes there, then change restore.nonce to say it again (on the command line "
-            "--restore-take-over-sinks --restore-again).",
-        ) from error
 
 
 def _attempt(job_config: config.JobConfig, root: JobRoot, start_plan: StartPlan) -> DriverAttempt:

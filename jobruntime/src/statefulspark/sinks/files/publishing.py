@@ -202,7 +202,8 @@ def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkConte
         return prepared.files
     if context.is_inherited or not context.descent.takes_over:
         ways_out = (
-            f"start from a snapshot that is as old as the folder; or start with {marker.ANYWAY}, which leaves them out"
+            f"start from a snapshot that is as old as the folder; or start with {marker.right(context)}, which leaves them "
+            "out"
         )
         if context.is_inherited:
             ways_out = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"

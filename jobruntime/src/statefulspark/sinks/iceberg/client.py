@@ -191,8 +191,8 @@ class IcebergClient:
                 f"It is unknown which batches of the sink {context.uid!r} are in the table {self.table}: neither the "
                 f"property {imprints.property_name(context)} nor the snapshots that the table still has tell it, although "
                 f"{witnessed.finding}. Set the table to a snapshot with the last commit of this sink; or remove the sink's "
-                f"rows from it, and give the sink its own uid, or start with {marker.ANYWAY}, which keeps what is there and "
-                "writes after it.",
+                f"rows from it, and give the sink its own uid, or start with {marker.right(context)}, which keeps what is "
+                "there and writes after it.",
             )
         return witnessed.marker
 
