@@ -45,6 +45,16 @@ def test_a_name_that_prometheus_would_not_take_is_refused(name: str) -> None:
             method(name)
 
 
+@pytest.mark.parametrize(("first", "second"), [("counter", "gauge"), ("gauge", "counter")])
+def test_a_counter_and_a_gauge_of_one_name_are_refused_by_name(first: str, second: str) -> None:
+    metrics = functionmetrics.FunctionMetrics()
+    getattr(metrics, first)("orders")
+
+    with pytest.raises(errors.InvalidArgumentError, match=f"The metric 'orders' of this function is a {first} already"):
+        getattr(metrics, second)("orders")
+    assert getattr(metrics, first)("orders") is getattr(metrics, first)("orders")
+
+
 @pytest.mark.parametrize("amount", [-1, math.nan, math.inf])
 def test_a_counter_only_rises(amount: float) -> None:
     with pytest.raises(errors.InvalidArgumentError, match="use a gauge"):

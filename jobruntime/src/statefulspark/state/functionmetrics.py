@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from enum import StrEnum
 
 from statefulspark import errors
@@ -79,13 +79,15 @@ class FunctionMetrics:
         """Return the counter of a name, which Prometheus sees as `statefulspark_function_NAME_total`.
 
         Args:
-            name: 1 to 80 characters of a-z, 0-9 and `_`, beginning with a letter; without an ending such as `_total`.
+            name: 1 to 80 characters of a-z, 0-9 and `_`, beginning with a letter; without an ending such as `_total`. The
+                function has no gauge of this name.
 
         Raises:
             InvalidArgumentError: `MetricInvalid`.
         """
         counter = self._counters.get(name)
         if counter is None:
+            _require_free(name, self._gauges, "gauge")
             counter = self._counters[_checked(name)] = MetricCounter()
         return counter
 
@@ -93,13 +95,14 @@ class FunctionMetrics:
         """Return the gauge of a name, which Prometheus sees as `statefulspark_function_NAME`.
 
         Args:
-            name: As for `counter`.
+            name: As for `counter`. The function has no counter of this name.
 
         Raises:
             InvalidArgumentError: `MetricInvalid`.
         """
         gauge = self._gauges.get(name)
         if gauge is None:
+            _require_free(name, self._counters, "counter")
             gauge = self._gauges[_checked(name)] = MetricGauge()
         return gauge
 
@@ -111,6 +114,13 @@ def values(metrics: FunctionMetrics) -> Iterator[tuple[MetricKind, str, float]]:
     for name, gauge in metrics._gauges.items():
         if gauge.value is not None and math.isfinite(gauge.value):
             yield MetricKind.GAUGE, name, gauge.value
+
+
+def _require_free(name: str, others: Container[str], kind: str) -> None:
+    if name in others:
+        raise errors.InvalidArgumentError(
+            "MetricInvalid", f"The metric {name!r} of this function is a {kind} already; give this one another name."
+        )
 
 
 def _checked(name: str) -> str:
