@@ -195,6 +195,27 @@ def test_the_configuration_is_that_of_the_call_while_the_file_runs(
         pytest.param("{}", "at name: Field required", id="a field is missing"),
         pytest.param('{"name": "w", "storage": {"uri": "gs://b"}}', "at storage.uri", id="a field is wrong"),
         pytest.param("{", "at the document", id="it is no JSON"),
+        pytest.param("[]", "at the document", id="it is no object"),
+        pytest.param(
+            '{"name": "w", "storage": {"uri": "s3://b", "region": "eu"}}',
+            "has an unknown field storage.region; did you mean storage.s3.region?",
+            id="a field in the wrong place",
+        ),
+        pytest.param(
+            '{"name": "w", "storage": {"url": "s3://b"}}',
+            "unknown field storage.url; did you mean storage.uri?",
+            id="a field is misspelt, and so another one is missing",
+        ),
+        pytest.param(
+            '{"name": "w", "storage": {"uri": "s3://b"}, "restore": {"takesOverSinks": true}}',
+            "unknown field restore.takesOverSinks; did you mean restore.takesOverAs?",
+            id="a field of an option",
+        ),
+        pytest.param(
+            '{"name": "w", "storage": {"uri": "s3://b"}, "engine": {"conf": {"a": "b"}}, "zzz": 1}',
+            "unknown field zzz; remove it.",
+            id="a field that is like no other",
+        ),
     ],
 )
 def test_a_wrong_configuration_file_is_one_sentence(tmp_path: Path, text: str, named: str) -> None:
@@ -207,6 +228,31 @@ def test_a_wrong_configuration_file_is_one_sentence(tmp_path: Path, text: str, n
     assert raised.value.reason == "ConfigInvalid"
     assert named in raised.value.message
     assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize("more", ["{}", '{"restore": {"later": true}}', '{"later": 1}'])
+def test_a_newer_operator_may_say_more_than_a_driver_knows(tmp_path: Path, more: str) -> None:
+    file = tmp_path / "config.json"
+    document = {"name": "w", "storage": {"uri": "s3://b"}, "ownerId": "uid-1", **json.loads(more)}
+    file.write_text(json.dumps(document))
+
+    assert launch.read_config(file).owner_id == "uid-1"
+
+
+def test_every_field_of_a_configuration_is_known(tmp_path: Path) -> None:
+    written = config.JobConfig(
+        name="w",
+        storage=config.StorageConfig(uri="s3://b"),
+        restore=config.RestoreConfig(source=config.RestoreSource(checkpointID=1)),
+        api_tls=config.ApiTlsConfig(certificate="c", key="k"),
+        parameters={"any name": "1"},
+    )
+    file = tmp_path / "config.json"
+    file.write_text(written.model_dump_json(by_alias=True))
+    in_python = tmp_path / "python.json"
+    in_python.write_text(written.model_dump_json(by_alias=False))
+
+    assert launch.read_config(file) == launch.read_config(in_python) == written
 
 
 def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:

@@ -22,9 +22,10 @@ from pathlib import Path
 from types import FrameType
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from statefulspark import errors, outgoing, telemetry, usercode
-from statefulspark.contract import api, config, flagnames
+from statefulspark.contract import api, config, flagnames, unknownfields
 from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -157,17 +158,38 @@ def development_folder(folder: Path) -> Path:
 def read_config(path: Path) -> config.JobConfig:
     """Read a configuration file.
 
+    A person's file has no field that is not known. The operator's may, since an operator is upgraded before the images of
+    jobs: what a newer one says beside the known fields is ignored.
+
     Raises:
         SpecRejectedError: `ConfigMissing` or `ConfigInvalid`, naming the field.
     """
     try:
-        return config.JobConfig.model_validate_json(path.read_bytes())
+        body = path.read_bytes()
+        _require_known_fields(path, body)
+        return config.JobConfig.model_validate_json(body)
     except OSError as error:
         raise errors.SpecRejectedError(
             "ConfigMissing", f"The configuration {path} cannot be read: {error.strerror}."
         ) from error
     except ValidationError as error:
         raise config_invalid(f"The configuration {path}", error) from error
+
+
+def _require_known_fields(path: Path, body: bytes) -> None:
+    try:
+        document = from_json(body)
+    except ValueError:
+        return  # The model says where it is no JSON.
+    if isinstance(document, dict) and document.get("ownerId", config.NO_OWNER) != config.NO_OWNER:
+        return
+    unknown = next(unknownfields.find(config.JobConfig, document), None)
+    if unknown is not None:
+        nearest = unknownfields.nearest(config.JobConfig, unknown)
+        advice = f"did you mean {nearest}?" if nearest is not None else "remove it."
+        raise errors.SpecRejectedError(
+            "ConfigInvalid", f"The configuration {path} has an unknown field {unknown}; {advice}"
+        )
 
 
 def config_invalid(what: str | None, error: ValidationError) -> errors.SpecRejectedError:

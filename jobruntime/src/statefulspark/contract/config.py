@@ -26,6 +26,8 @@ PREVIOUS_TOKEN_KEY = "previous"  # noqa: S105
 ENV_EPOCH = "STATEFULSPARK_EPOCH"
 ENV_HOLDER = "STATEFULSPARK_HOLDER"
 
+NO_OWNER = "local"
+"""The owner of the state of a driver that no resource asks for."""
 DEFAULT_NAMESPACE = "default"
 DEFAULT_API_PORT = 8090
 
@@ -288,7 +290,7 @@ class JobConfig(WireModel):
 
     name: str
     namespace: str = DEFAULT_NAMESPACE
-    owner_id: str = "local"
+    owner_id: str = NO_OWNER
     """Uid of the Kubernetes resource; `local` outside a cluster."""
     cluster_id: str | None = None
     """Uid of the namespace `kube-system`, which stands for the cluster; absent outside a cluster, or if it is not known."""
