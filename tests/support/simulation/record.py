@@ -95,9 +95,9 @@ class Snapshot:
 
     @classmethod
     def of(cls, key: str, body: bytes) -> Snapshot | None:
-        """Read a manifest; None if the key is no manifest's."""
+        """Read a manifest; None if the key is no manifest's, or a savepoint is given up."""
         found = _MANIFEST.match(key)
-        if found is None:
+        if found is None or not body:
             return None
         document = json.loads(body)
         is_checkpoint = document["kind"] == "checkpoint"

@@ -197,8 +197,8 @@ def suspend_and_resume(world: JobWorld) -> None:
 
 
 def delete(world: JobWorld) -> None:
-    start(world)
     world.change({"deletionPolicy": "Savepoint"})
+    start(world)
     world.delete()
     until(world, lambda: not world.exists)
     assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT

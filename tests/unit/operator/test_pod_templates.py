@@ -111,7 +111,9 @@ def test_annotations_by_which_the_operator_finds_a_driver_come_from_no_template(
 
     metadata = pod["metadata"]
     assert isinstance(metadata, dict)
-    assert metadata["annotations"] == {"team": "a"}
+    given = metadata["annotations"]
+    assert isinstance(given, dict)
+    assert given.keys() == {"team", "statefulspark.io/pod-template"}
 
 
 def laid_over(templates: Manifest, role: str = "driver") -> Manifest:

@@ -18,6 +18,7 @@ from snapshots import Clock
 from statefulspark import errors
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext
+from statefulspark.sinks.marker import Marker
 from statefulspark.testing import stores
 
 OLD, NEW = "", "new"
@@ -29,10 +30,10 @@ class Ledger:
     """A sink that appends in transactions which also move its marker, and takes nothing back."""
 
     rows: list[int] = field(default_factory=list)
-    marker: marker.Marker | None = None
+    marker: Marker | None = None
     target: str = "memory://ledger"
 
-    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+    def stored_marker(self, context: SinkContext) -> Marker | None:
         return self.marker
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:

@@ -1,7 +1,8 @@
 """The catalog of manifests on storage: writes each manifest last and once, lists, reads and numbers them.
 
-A folder without `_metadata.json` is not a snapshot, whatever it contains. Checkpoints and savepoints share one sequence of
-numbers, and no number is used twice, so folders without a manifest take a number too.
+A folder without `_metadata.json` is not a snapshot, whatever it contains. In the folder of a savepoint whose files are
+pruned, an empty one takes its place (`give_up`). Checkpoints and savepoints share one sequence of numbers, and no number is
+used twice, so folders without a manifest take a number too.
 """
 
 from __future__ import annotations
@@ -71,6 +72,24 @@ def write_manifest(store: ObjectStore, folder: str, manifest: Manifest) -> None:
         store.create(key, manifest.sealed(indent=1))
     except errors.ObjectExistsError as error:
         raise exists_already(store, folder, manifest.kind) from error
+
+
+def give_up(store: ObjectStore, folder: str) -> bool:
+    """Take the place of a savepoint's manifest, so that nobody completes it any more. Cost: a PUT, or a PUT and a HEAD.
+
+    A request that a driver sent before it was replaced may arrive at any later time. Without this, it would complete a
+    savepoint whose files are gone.
+
+    Returns:
+        False if the savepoint has been completed.
+    """
+    key = layout.snapshot_manifest(folder)
+    try:
+        store.create(key, b"")
+    except errors.ObjectExistsError:
+        info = store.info(key)
+        return info is not None and info.size_bytes == 0
+    return True
 
 
 def exists_already(store: ObjectStore, folder: str, kind: SnapshotKind) -> errors.PreconditionFailedError:
@@ -158,7 +177,7 @@ class SnapshotListing:
 
     Attributes:
         completed: Newest first.
-        unfinished: Folders of savepoints without a manifest: in progress, or left by a dead driver.
+        unfinished: Folders of savepoints without a manifest: in progress, left by a dead driver, or given up.
     """
 
     completed: tuple[SnapshotRef, ...]
@@ -174,7 +193,8 @@ def list_all(store: ObjectStore) -> SnapshotListing:
         folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
         if not name.endswith("/"):
             continue
-        if store.info(layout.snapshot_manifest(folder)):
+        manifest = store.info(layout.snapshot_manifest(folder))
+        if manifest is not None and manifest.size_bytes > 0:
             refs.append(_ref(SnapshotKind.SAVEPOINT, folder))
         elif layout.parse_number(name):
             unfinished.append(folder)

@@ -92,7 +92,7 @@ def carry_out(
     """Carry out a plan.
 
     Cost: a DELETE per 1,000 objects, one PUT, two HEADs with an epoch; per claimed snapshot, what deleting it costs; per
-    generation that is closed off a PUT.
+    generation that is closed off, and per savepoint that is given up, a PUT.
 
     Args:
         store: The job's root.
@@ -116,7 +116,14 @@ def carry_out(
     if not conditional.put(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
         raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}")
     _require_current(store, epoch)
-    store.delete_many(planned.delete_files)
+    folders = {folder for key in planned.delete_files if (folder := _savepoint_of(key)) is not None}
+    completed = {folder for folder in folders if not catalog.give_up(store, folder)}
+    store.delete_many(tuple(key for key in planned.delete_files if _savepoint_of(key) not in completed))
+
+
+def _savepoint_of(key: str) -> str | None:
+    """Return the folder of the savepoint that has a file; None if it is another file."""
+    return "/".join(key.split("/")[:2]) if key.startswith(f"{layout.SAVEPOINTS}/") else None
 
 
 def run(
@@ -163,7 +170,7 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
         epoch = epochs.newest(store)
         began = store.info(layout.epoch(epoch)) if epoch else None
         if began is not None and all(info.modified_at < began.modified_at for info in copied):
-            leftovers += copied
+            leftovers += (info for info in copied if info.key != layout.snapshot_manifest(folder))
     return rules.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
