@@ -261,3 +261,54 @@ def test_the_state_that_a_restore_has_left_is_whole_for_a_day(job: Job, fresh: b
     assert whole.ok
     assert job.store.list(layout.checkpoint(left.id)) == ()
     assert not [info.key for info in job.store.list("generations/00000001/delays/commits")]
+
+
+LEFT = f"{layout.SAVEPOINTS}/00000009-mine"
+LEFT_FILE, LEFT_MANIFEST = f"{LEFT}/files/delays/metadata", layout.snapshot_manifest(LEFT)
+
+
+def with_a_savepoint_left_by_a_dead_driver(job: Job) -> Manifest:
+    """Let a driver die while it copies a savepoint, and another one start; return a manifest for it."""
+    a_long_history(job)
+    job.store.write(LEFT_FILE, b"{}")
+    job.clock.forward(1)
+    job.boot()
+    return manifests(job)[0]
+
+
+def test_a_request_that_arrives_late_does_not_complete_a_savepoint_whose_files_are_pruned(job: Job) -> None:
+    late = with_a_savepoint_left_by_a_dead_driver(job)
+
+    prune_thoroughly(job)
+
+    assert job.store.info(LEFT_FILE) is None
+    with pytest.raises(errors.PreconditionFailedError):
+        catalog.write_manifest(job.store, LEFT, late)
+    assert LEFT in catalog.list_all(job.store).unfinished
+    assert LEFT not in {ref.folder for ref in catalog.list_snapshots(job.store)}
+    again = prune_thoroughly(job)
+    assert again.delete_files == ()
+
+
+def test_a_savepoint_that_is_completed_meanwhile_keeps_its_files(job: Job) -> None:
+    late = with_a_savepoint_left_by_a_dead_driver(job)
+    pruning.run(job.store, POLICY, job.clock.now)
+    planned = pruning.plan(job.store, POLICY, job.clock.forward(GRACE_S))
+    assert LEFT_FILE in planned.delete_files
+    catalog.write_manifest(job.store, LEFT, late)
+
+    pruning.carry_out(job.store, planned, job.clock.now)
+
+    assert job.store.info(LEFT_FILE) is not None
+
+
+def test_a_pruning_that_died_after_it_gave_a_savepoint_up_is_ended_by_the_next(job: Job) -> None:
+    with_a_savepoint_left_by_a_dead_driver(job)
+    assert catalog.give_up(job.store, LEFT)
+
+    prune_thoroughly(job)
+
+    assert job.store.info(LEFT_FILE) is None
+    info = job.store.info(LEFT_MANIFEST)
+    assert info is not None
+    assert info.size_bytes == 0

@@ -166,11 +166,11 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
         # The files of a savepoint without a manifest, if none was written after the newest epoch began; both times are the
         # object store's. The files of a driver that still copies under an older epoch are thereby retained; it is fenced
         # when it tries to complete the savepoint.
-        copied = store.list(folder)
+        copied = tuple(info for info in store.list(folder) if info.key != layout.snapshot_manifest(folder))
         epoch = epochs.newest(store)
         began = store.info(layout.epoch(epoch)) if epoch else None
         if began is not None and all(info.modified_at < began.modified_at for info in copied):
-            leftovers += (info for info in copied if info.key != layout.snapshot_manifest(folder))
+            leftovers += copied
     return rules.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
