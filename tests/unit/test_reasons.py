@@ -18,7 +18,7 @@ _CODES = {
         AlreadyActivated BatchPlanned EpochTaken GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
         JvmNotStarted KeyGroupScattered KeysAlike PacksUnplaced
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
-        QueryFailed SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StillStarting
+        QueryFailed SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing SparkUnsupported StillStarting
         StandbyRefused StandingBy StoresApart Unexpected WrongKind
     """,
     ExitCode.USAGE: """
@@ -33,7 +33,7 @@ _CODES = {
         SavepointLocationInvalid
         SizeImpossible SizeUnknown
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported StateKept
-        StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
+        SinkUnknown StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
         StorageConditionsIgnored
         StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TlsFileInvalid TlsFileMissing TlsIncomplete
         TlsKeyMismatch TokenMissing TokenWrong UrlInvalid

@@ -120,7 +120,9 @@ _DECLARED_WRONGLY = (
     *("SourceNameTaken", "SourceNotSingle"),
 )
 """Reasons that require a correction of the job file."""
-_NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmEnded", "JvmNotStarted", "SparkMissing"})
+_NOT_INSTALLED = frozenset(
+    {"JarsMissing", "JavaMissing", "JvmEnded", "JvmNotStarted", "SparkMissing", "SparkUnsupported"}
+)
 """Reasons of internal errors that say what to do; all others are bugs."""
 _TRACEBACK = "Traceback (most recent call last)"
 """How Python's part of an error begins."""

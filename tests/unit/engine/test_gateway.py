@@ -148,3 +148,16 @@ def test_a_start_returns_before_the_jvm_answers(java: Path) -> None:
     began = time.monotonic()
     gateway.start({})
     assert time.monotonic() - began < 4
+
+
+@pytest.mark.parametrize("version", ["4.1.4", "4.3.0", "4.20.0"])
+def test_another_release_of_spark_is_refused_before_its_jvm_starts(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.version", lambda _name: version)
+
+    with pytest.raises(errors.InternalError, match=rf"PySpark {version} is installed") as refused:
+        gateway.launch({})
+
+    assert refused.value.reason == "SparkUnsupported"
+    assert f"PySpark {gateway.SPARK} alone" in refused.value.message

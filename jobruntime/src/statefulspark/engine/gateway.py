@@ -13,6 +13,7 @@ The JVM ends when its standard input is closed, so it never outlives this proces
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import importlib.util
 import logging
 import os
@@ -33,6 +34,8 @@ ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
 """Path of the class-data-sharing archive; the JVM ignores an archive that does not match it."""
 START_LIMIT_S = 120.0
 DEFAULT_MEMORY = "1g"
+SPARK = "4.2"
+"""The release of Spark whose internals the engine knows."""
 _POLL_INTERVAL_S = 0.02
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _log = logging.getLogger(__name__)
@@ -122,7 +125,7 @@ def start(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr: 
         stderr: Descriptor for its standard error, and that of its workers; that of this process when omitted.
 
     Raises:
-        InternalError: `JavaMissing`.
+        InternalError: `SparkMissing`, `SparkUnsupported` or `JavaMissing`.
     """
     if _started.launch is None:
         _started.launch = launch(conf, java_options, stderr=stderr)
@@ -197,7 +200,11 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
         conf: Spark's settings.
         java_options: More options for this JVM only.
         stderr: See `start`.
+
+    Raises:
+        InternalError: `SparkMissing`, `SparkUnsupported` or `JavaMissing`.
     """
+    home = spark_home()
     java_home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{java_home}/bin" if java_home else os.environ.get("PATH", ""))
     if java is None:
@@ -205,7 +212,7 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
     folder = Path(tempfile.mkdtemp(prefix="statefulspark-jvm-"))
     settings = folder / "spark.properties"
     settings.write_text("".join(f"{_escape(key, is_key=True)}={_escape(value)}\n" for key, value in conf.items()))
-    home, archive = spark_home(), os.environ.get(ENV_ARCHIVE, "")
+    archive = os.environ.get(ENV_ARCHIVE, "")
     is_training = any("ArchiveClassesAtExit" in option for option in java_options)
     has_archive = bool(archive) and Path(archive).is_file() and not is_training
     archive_options = [f"-XX:SharedArchiveFile={archive}"] if has_archive else []
@@ -267,10 +274,21 @@ def wait(launched: Launch, *, packages: str | None = None) -> tuple[int, str]:
 
 
 def spark_home() -> Path:
-    """Return PySpark's folder, without importing it."""
+    """Return PySpark's folder, without importing it.
+
+    Raises:
+        InternalError: `SparkMissing`, or `SparkUnsupported`: the installed release is another one than `SPARK`.
+    """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise errors.InternalError("SparkMissing", "PySpark is not installed; install statefulspark[spark].")
+    version = importlib.metadata.version("pyspark")
+    if not version.startswith(f"{SPARK}."):
+        raise errors.InternalError(
+            "SparkUnsupported",
+            f"PySpark {version} is installed, and this release of statefulspark runs on PySpark {SPARK} alone. Install "
+            f"statefulspark[spark], which brings it; in an image, begin from the image of this release.",
+        )
     return Path(spec.submodule_search_locations[0])
 
 
