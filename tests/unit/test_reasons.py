@@ -33,7 +33,8 @@ _CODES = {
         SavepointLocationInvalid
         SizeImpossible SizeUnknown
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported StateKept
-        SinkUnknown StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
+        SinkUnknown
+        StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
         StorageConditionsIgnored
         StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TlsFileInvalid TlsFileMissing TlsIncomplete
         TlsKeyMismatch TokenMissing TokenWrong UrlInvalid

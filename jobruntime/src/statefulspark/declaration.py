@@ -186,7 +186,7 @@ def write(
         df: A streaming DataFrame.
         sink: One of `ss.sinks`, or of your own; it receives each row exactly once. Rows are visible when a checkpoint covers
             them, or as its `visible` says.
-        uid: Name of the sink in the job.
+        uid: Name of the sink, unique within its query; never changed afterwards.
         output_mode: Spark's output mode, with Spark's default. An aggregation without a watermark needs `update`, which
             writes each changed row again. Rows of keyed functions are the same in `append` and in `update`.
         trigger: Shortest time between two batches, for example `1s`; as fast as possible when omitted. With `AVAILABLE_NOW`

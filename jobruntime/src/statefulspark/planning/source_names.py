@@ -38,7 +38,7 @@ def named_source(df: DataFrame, *, uid: str) -> DataFrame:
 
     Example:
         ```python
-        clicks = ss.named_source(spark.readStream.schema("url string").json("s3://bucket/clicks"), uid="clicks")
+        clicks = ss.named_source(spark.readStream.schema("url string").json("s3a://bucket/clicks"), uid="clicks")
         ```
     """
     require_uid(uid, "a source")

@@ -140,7 +140,7 @@ class JobSource(ApiModel):
     source: CodeSource | None = None
     """Where the code is, if it is not in the image: then the image needs nothing but PySpark and this product."""
     parameters: dict[str, str] = Field(default_factory=dict, max_length=200)
-    """Values for the job's own code, which reads them with `ctx.parameters`."""
+    """Values for the job's own code, which reads them with `ctx.parameters`. Each is text: write `"8"`, not `8`."""
 
     @model_validator(mode="after")
     def _check_file(self) -> Self:

@@ -37,7 +37,8 @@ class RestoreSource(ApiModel):
     )
     """Name of a SparkSavepoint in the namespace. The start waits until it is complete."""
     uri: str | None = Field(default=None, min_length=6, max_length=1024, pattern="^s3://.+")
-    """Folder of a savepoint, for example `s3://bucket/savepoints/00000043`."""
+    """Folder of a savepoint or checkpoint, for example `s3://bucket/savepoints/00000043`. It is read with the job's own
+    `storage.s3`."""
     checkpoint_id: int | None = Field(default=None, ge=1, alias="checkpointID")
     """Number of a retained checkpoint of the job."""
     empty: EmptyState | None = None

@@ -247,9 +247,10 @@ def resume(target: AddressedJob, waits: flags.Waiting) -> int:
     short_help="go back to an earlier revision",
     help="Make an earlier revision the spec: the one that ran before, or --to. The job is stopped with a savepoint and "
     "goes on with its state of now, as after any change. Fields that may change without a restart stay as they are.\n\n"
-    "A job that waits for a person (RollbackNeeded) goes back to the savepoint of its stop instead: "
-    "spec.upgrade.rollbackPolicy becomes Automatic. After an automatic rollback, or a blocked upgrade, the spec becomes "
-    "what runs already, and the job is Ready again without a restart.",
+    "A job that waits for a person (RollbackNeeded) is rolled back: spec.upgrade.rollbackPolicy becomes Automatic. The "
+    "old revision goes on from the newest state, or from the savepoint of its stop if no output comes twice. After an "
+    "automatic rollback, or a blocked upgrade, the spec becomes what runs already, and the job is Ready again without a "
+    "restart.",
     epilog="examples:\n"
     "  kubectl statefulspark rollback flights\n"
     "  kubectl statefulspark rollback flights --to 0a1b2c3d4e      one of `history`\n",
