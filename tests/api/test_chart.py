@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
@@ -376,13 +379,16 @@ def test_the_name_of_a_release_is_not_said_twice(release: str, name: str) -> Non
     assert resources.text(deployment, "metadata", "name") == name
 
 
-def test_the_chart_stays_while_only_the_operator_can_end_something(
-    api_server: ApiServer, namespace: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_chart_stays_while_only_the_operator_can_end_something(api_server: ApiServer, namespace: str) -> None:
     (check,) = of_kind(render(f"watchNamespaces={{{namespace}}}"), "Job")
     assert resources.find(check, "metadata", "annotations", "helm.sh/hook") == "pre-delete"
     (container,) = resources.items(check, "spec", "template", "spec", "containers")
-    monkeypatch.setenv("KUBECONFIG", str(api_server.kubeconfig))
+    command = [sys.executable, "-m", "statefulspark_operator.cli", *arguments(container)]
+    environment = {**os.environ, "KUBECONFIG": str(api_server.kubeconfig)}
+
+    def checked() -> subprocess.CompletedProcess[str]:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+
     spec: Resource = {"image": "x", "job": {"file": "/x.py"}, "storage": {"uri": "s3://state/p"}}
     meta: Resource = {"name": "orders", "namespace": namespace}
     job: Resource = {
@@ -394,13 +400,13 @@ def test_the_chart_stays_while_only_the_operator_can_end_something(
     api_server.apply(job)
     api_server.call("get", "statefulsparkjobs,sparksavepoints", "-A")  # waits while the server sets up a kind
 
-    assert cli.main(arguments(container)) == 1
-    said = capfd.readouterr()
-    assert f"StatefulSparkJob {namespace}/orders" in said.out
-    assert "--no-hooks" in said.err
+    refused = checked()
+    assert refused.returncode == 1
+    assert f"StatefulSparkJob {namespace}/orders" in refused.stdout
+    assert "--no-hooks" in refused.stderr
 
     api_server.call("-n", namespace, "delete", "statefulsparkjob", "orders")
-    assert cli.main(arguments(container)) == 0
+    assert checked().returncode == 0
 
 
 def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:

@@ -304,6 +304,12 @@ def test_a_person_reads_last_why_a_job_ended_well(
     assert capsys.readouterr().err == "ended: All queries ended at checkpoint 2.\n"
 
 
+def last_line(stderr: str) -> dict[str, str]:
+    """Return the line of the driver's end: Spark's JVM, on its way up beside the job file, may have last words, too."""
+    lines: list[dict[str, str]] = [json.loads(line) for line in stderr.splitlines() if line.startswith("{")]
+    return next(line for line in reversed(lines) if "code" in line)
+
+
 def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> None:
     file = tmp_path / "job.py"
     file.write_text("import statefulspark as ss\njob = ss.Job('words')\nraise ValueError('broken')\n")
@@ -312,8 +318,7 @@ def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> No
 
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
 
-    # Spark's JVM, on its way up beside the job file, may have its last words too.
-    line = json.loads([line for line in ended.stderr.splitlines() if line.startswith("{")][-1])
+    line = last_line(ended.stderr)
     assert ended.returncode == ExitCode.BAD_JOB
     assert (line["level"], line["code"], line["reason"]) == ("ERROR", "BAD_JOB", "JobFileRaised")
     assert f"{file} line 3 raised ValueError: broken" in line["why"]
@@ -330,7 +335,7 @@ def test_a_signal_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path
 
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
-    line = json.loads([line for line in ended.stderr.splitlines() if line.startswith("{")][-1])
+    line = last_line(ended.stderr)
     assert ended.returncode == ExitCode.SUCCESS
     assert (line["level"], line["code"]) == ("INFO", "SUCCESS")
     assert line["why"] == f"{name} came before the job ran; its state is unchanged."

@@ -212,6 +212,9 @@ def test_many_jobs_and_their_pods_arrive_in_seconds() -> None:
     asyncio.run(watch(Server(*jobs, *pods), copies, act, awaited))
 
 
+MANAGED: JsonValue = [{"manager": "somebody"}]
+
+
 class Sent(dict[str, JsonValue]):
     """An object of the server, told from what the operator has read of it."""
 
@@ -219,7 +222,7 @@ class Sent(dict[str, JsonValue]):
 def test_nothing_of_an_event_but_its_copy_is_kept_once_it_is_dealt_with() -> None:
     job = a_shown_object(resources.JOB, "flights", 3)
     meta = Sent(resources.section(job, "metadata"))
-    meta["managedFields"] = [{"manager": "somebody"}]
+    meta["managedFields"] = MANAGED
     server, copies = Server(), Cache()
 
     async def one_pass(_key: JobKey) -> timedelta | None:
@@ -237,7 +240,7 @@ def test_nothing_of_an_event_but_its_copy_is_kept_once_it_is_dealt_with() -> Non
 
     def whole_objects() -> list[object]:
         gc.collect()
-        return [found for found in gc.get_objects() if type(found) is dict and "managedFields" in found]
+        return [found for found in gc.get_objects() if type(found) is dict and found.get("managedFields") == MANAGED]
 
     work = queue.WorkQueue(one_pass)
     assert whole_objects() == []

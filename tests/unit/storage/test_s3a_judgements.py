@@ -178,14 +178,17 @@ def test_a_failure_of_s3a_in_a_call_of_the_job_is_not_blamed_on_a_line_of_the_jo
         pytest.param(
             f"Traceback (most recent call last):\nValueError: {_CLIENT}: s3a://b", id="a Python error names it"
         ),
-        pytest.param(
-            "org.apache.spark.X: x\nCaused by: java.net.ConnectException: db.svc refused", id="another server"
-        ),
         pytest.param(f"org.apache.spark.X: the words {_CLIENT}: s3a://b/k", id="a message of Spark names it"),
     ],
 )
 def test_what_only_looks_like_s3a_is_not_judged(text: str) -> None:
     assert failures.classify_query("delays", text, fenced=False).reason == "QueryFailed"
+
+
+def test_another_server_that_refuses_the_connection_is_no_trouble_of_storage() -> None:
+    text = "org.apache.spark.X: x\nCaused by: java.net.ConnectException: db.svc refused"
+
+    assert failures.classify_query("delays", text, fenced=False).reason == "SystemUnreachable"
 
 
 def test_damage_counts_before_what_s3a_says_and_an_unreachable_store_is_no_damage() -> None:
