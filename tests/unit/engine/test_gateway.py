@@ -154,7 +154,7 @@ def test_a_start_returns_before_the_jvm_answers(java: Path) -> None:
 def test_another_release_of_spark_is_refused_before_its_jvm_starts(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("importlib.metadata.version", lambda _name: version)
+    monkeypatch.setattr(gateway, "_version", lambda _home: version)
 
     with pytest.raises(errors.InternalError, match=rf"PySpark {version} is installed") as refused:
         gateway.launch({})

@@ -13,10 +13,10 @@ The JVM ends when its standard input is closed, so it never outlives this proces
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import importlib.util
 import logging
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -282,14 +282,22 @@ def spark_home() -> Path:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise errors.InternalError("SparkMissing", "PySpark is not installed; install statefulspark[spark].")
-    version = importlib.metadata.version("pyspark")
+    home = Path(spec.submodule_search_locations[0])
+    version = _version(home)
     if not version.startswith(f"{SPARK}."):
         raise errors.InternalError(
             "SparkUnsupported",
             f"PySpark {version} is installed, and this release of statefulspark runs on PySpark {SPARK} alone. Install "
             f"statefulspark[spark], which brings it; in an image, begin from the image of this release.",
         )
-    return Path(spec.submodule_search_locations[0])
+    return home
+
+
+def _version(home: Path) -> str:
+    """Return the release of PySpark as its own file says it, since a reader of its metadata costs imports in a start."""
+    text = home.joinpath("version.py").read_text("utf-8")
+    stated = re.search(r"""^__version__\b.*["'](.+)["']$""", text, re.MULTILINE)
+    return stated[1] if stated is not None else "of an unknown release"
 
 
 def class_path(home: Path) -> list[str]:
