@@ -161,16 +161,7 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
     marks, marks_etag = _read_marks(store)
     readable = {manifest.id for manifest in manifests}
     every_generation = generations.read_listed(store)
-    leftovers: list[ObjectInfo] = []
-    for folder in listed.unfinished:
-        # The files of a savepoint without a manifest, if none was written after the newest epoch began; both times are the
-        # object store's. The files of a driver that still copies under an older epoch are thereby retained; it is fenced
-        # when it tries to complete the savepoint.
-        copied = tuple(info for info in store.list(folder) if info.key != layout.snapshot_manifest(folder))
-        epoch = epochs.newest(store)
-        began = store.info(layout.epoch(epoch)) if epoch else None
-        if began is not None and all(info.modified_at < began.modified_at for info in copied):
-            leftovers += copied
+    leftovers = _leftovers(store, listed.unfinished)
     return rules.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
@@ -179,13 +170,30 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
         marks=marks,
         marks_etag=marks_etag,
         ssts={},
-        leftovers=tuple(leftovers),
+        leftovers=leftovers,
         carried_ahead=tuple(
             number
             for number in every_generation.unfinished
             if (record := generations.read_reservation(store, number)) is not None and record.standby is not None
         ),
     )
+
+
+def _leftovers(store: ObjectStore, folders: Sequence[str]) -> tuple[ObjectInfo, ...]:
+    """Return the files of savepoints without a manifest, if none of a savepoint was written after the newest epoch began.
+
+    Both times are the object store's. The files of a driver that still copies under an older epoch are thereby retained; it
+    is fenced when it tries to complete the savepoint.
+    """
+    epoch = epochs.newest(store) if folders else None
+    began = store.info(layout.epoch(epoch)) if epoch else None
+    if began is None:
+        return ()
+    leftovers: list[ObjectInfo] = []
+    for folder in folders:
+        copied = [file for file in store.list(folder) if file.key != layout.snapshot_manifest(folder)]
+        leftovers += copied if all(file.modified_at < began.modified_at for file in copied) else ()
+    return tuple(leftovers)
 
 
 def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
