@@ -1,9 +1,9 @@
 """The labels and annotations that pod templates give to pods, also to pods that run.
 
 A pod has a record of what its job's templates gave it, in an annotation. A change is the difference between that record and
-what the templates give now, so that nothing else is touched: keys of the operator and of Spark, what a person or another
-controller has written, and a value of the templates that somebody has replaced. Server-side apply could not remove what a
-pod was created with: whoever created it owns that, too. Pure.
+what the templates give now. Everything else stays: keys of the operator and of Spark, keys that a person or another
+controller has written, and values of the templates that somebody has replaced. Server-side apply cannot remove a key that a
+pod was created with, because the creator owns it, too. Pure.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _is_label_of_others(key: str) -> bool:
 def _differences(
     before: Mapping[str, str], now: Mapping[str, str], present: Mapping[str, str], beneath: Mapping[str, str]
 ) -> Changes:
-    """Return what to set and to remove; a value that somebody else has replaced is theirs."""
+    """Return what to set and to remove. A value that somebody else has replaced stays."""
     added: Changes = {key: value for key, value in now.items() if before.get(key) != value}
     removed = {key: beneath.get(key) for key, value in before.items() if key not in now and present.get(key) == value}
     return {**added, **removed}

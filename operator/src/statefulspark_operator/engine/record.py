@@ -135,7 +135,7 @@ def failed_status(situation: Situation, decision: Decision, error: errors.Statef
 
 
 def refusal(situation: Situation, decision: Decision, error: errors.StatefulSparkError) -> tuple[Announcement, ...]:
-    """Return the event about an action that has failed, if a person may have to act; it is told once."""
+    """Return the event about a failed action, if a person may have to act. Each cause has one event."""
     of_standby = any(isinstance(act, actions.CreateStandby) for act in decision.actions)
     return announcements.of_refusal(situation.status, decision.status, error, of_standby=of_standby)
 

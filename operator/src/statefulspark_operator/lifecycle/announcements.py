@@ -86,7 +86,7 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement("StandbyWaits", f"{standby.reason}: {standby.message}", is_warning=True)
     if same is not None and same.state is standby.state:
         return
-    # What is refused time and again, for example by a quota, is told once.
+    # A refusal that repeats, for example by a quota, has one event.
     is_again = standby.uid is None and standby.failures > 0
     if standby.state is StandbyState.CREATING and not (is_again and earlier is not None and earlier.uid is None):
         yield Announcement("StandbyCreated", f"Creating {standby.pod} of revision {standby.revision}.")
@@ -193,7 +193,7 @@ def of_refusal(
     *,
     of_standby: bool,
 ) -> tuple[Announcement, ...]:
-    """Return the event about an action that the API server refuses until somebody changes something; each cause once.
+    """Return the event about an action that the API server refuses until somebody changes something: one for each cause.
 
     Args:
         before: The status as it was read.
