@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -311,7 +312,7 @@ def test_a_source_function_has_the_columns_that_the_page_gives_it(names: dict[st
     "code", [block("docs/upgrading.md", 1), block("docs/reference/python.md", 2)], ids=["upgrading", "reference"]
 )
 def test_a_source_gets_the_name_that_the_page_gives_it(code: str, names: dict[str, object], folder: str) -> None:
-    exec(code.replace("s3://bucket/clicks", folder), names)  # noqa: S102 -- the page's own code
+    exec(re.sub("s3a?://bucket/clicks", folder, code), names)  # noqa: S102 -- the page's own code
 
     assert names["clicks"].isStreaming  # type: ignore[attr-defined]
 
