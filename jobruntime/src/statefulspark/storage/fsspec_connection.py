@@ -13,8 +13,9 @@ import asyncio
 import contextlib
 import functools
 import ssl
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import aiobotocore.httpsession
 import aiobotocore.session
@@ -24,12 +25,30 @@ import s3fs
 from statefulspark.storage import fsspec_listing
 from statefulspark.storage.authorities import Authority
 from statefulspark.storage.options import StorageOptions
+from statefulspark.storage.splitting import SplitPoints
 
+_T = TypeVar("_T")
 CONCURRENCY = 32
 """Largest number of requests at a time."""
 _CONNECT_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 6.0
 _LONG_READ_TIMEOUT_S = 300.0  # a server may not answer while it copies or receives gigabytes
+
+
+async def gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:
+    """Run tasks, at most `CONCURRENCY` at a time; the first failure cancels the running ones and is raised."""
+    gate = asyncio.Semaphore(CONCURRENCY)
+
+    async def limited(work: Callable[[], Awaitable[_T]]) -> _T:
+        async with gate:
+            return await work()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(limited(work)) for work in works]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0]  # noqa: B904 - callers expect a single error, and this one has its own cause
+    return tuple(task.result() for task in tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +60,7 @@ class Connection:
         patient: Sends requests that may take minutes.
         endpoint: The server, for messages.
         authority: Where the authorities come from that are trusted beside the client's own, for messages.
+        split_points: Where large folders are split to be listed.
         seen_at_s: Time of each bucket's last answer, which proves that it exists, on the monotonic clock.
     """
 
@@ -48,6 +68,7 @@ class Connection:
     patient: s3fs.S3FileSystem
     endpoint: str
     authority: str | None = None
+    split_points: SplitPoints = field(default_factory=lambda: SplitPoints(is_sorted=False))
     seen_at_s: dict[str, float] = field(default_factory=dict)
 
 
@@ -59,6 +80,7 @@ def connect(options: StorageOptions) -> Connection:
         patient=_file_system(options, _LONG_READ_TIMEOUT_S),
         endpoint=options.endpoint or "AWS S3",
         authority=options.authority.source if options.authority is not None else None,
+        split_points=SplitPoints(is_sorted=options.endpoint is None),
     )
 
 

@@ -21,14 +21,14 @@ import time
 import uuid
 import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Protocol, TypedDict, TypeVar, cast
+from typing import TypeVar, cast
 
 import fsspec.asyn
 
 from statefulspark import errors
-from statefulspark.storage import allowance, fsspec_connection, fsspec_errors
+from statefulspark.storage import allowance, fsspec_answers, fsspec_connection, fsspec_errors, fsspec_folders, requests
 from statefulspark.storage import keys as key_rules
+from statefulspark.storage.fsspec_answers import S3Answer
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import (
     MOST_BYTES,
@@ -46,7 +46,6 @@ _LAST_ATTEMPT_STARTS_S = 8.0
 _LONGEST_PAUSE_S = 1.6  # a busy store is asked until time is out, since one request without a turn fails a savepoint
 _PART_BYTES = 2**20
 _DELETE_BATCH = 500  # DeleteObjects accepts 1000 keys; fewer, so that the answer arrives before the read timeout
-_MOST_PAGES = PAGE  # a server that answers with no objects and tells that there are more would be asked without end
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
 _BUCKET_CHECK_INTERVAL_S = 30.0  # a bucket that has answered within this time is not checked again
 _WRITER = "statefulspark-writer"
@@ -56,33 +55,6 @@ _TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObje
 
 
 _OF_AN_OBJECT = ("ContentLength", "ETag", "LastModified")
-_OF_A_LISTED_OBJECT = ("Key", "Size", "ETag", "LastModified")
-
-
-class _Answer(TypedDict, total=False):
-    """The fields of S3's answers that are used here."""
-
-    Body: _Stream
-    ContentLength: int
-    Size: int
-    ETag: str
-    LastModified: datetime
-    Metadata: dict[str, str]
-    Key: str
-    Prefix: str
-    Code: str
-    Message: str
-    Contents: list[_Answer]
-    CommonPrefixes: list[_Answer]
-    Errors: list[_Answer]
-    IsTruncated: bool
-    NextContinuationToken: str
-
-
-class _Stream(Protocol):
-    async def read(self, amt: int) -> bytes: ...
-
-    def close(self) -> None: ...
 
 
 def open_s3(bucket: str, prefix: str, options: StorageOptions) -> FsspecStore:
@@ -97,6 +69,14 @@ class FsspecStore:
         self._connection = connection
         self._bucket = bucket
         self._prefix = prefix
+        self._folders = fsspec_folders.Folders(
+            functools.partial(self._request, "list_objects_v2"),
+            self._retried,
+            target=functools.partial(self._target, "list"),
+            describe=self._describe,
+            root=f"{prefix}/" if prefix else "",
+            split_points=connection.split_points,
+        )
 
     @property
     def uri(self) -> str:
@@ -111,7 +91,7 @@ class FsspecStore:
         """See the port."""
         unique_keys = list(dict.fromkeys(keys))
         reads = [functools.partial(self._read, self._full(key), most_bytes) for key in unique_keys]
-        bodies = self._run(_gather, reads)
+        bodies = self._run(fsspec_connection.gather, reads)
         return dict(zip(unique_keys, bodies, strict=True))
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
@@ -137,12 +117,13 @@ class FsspecStore:
     def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
         """See the port."""
         unique_keys = list(dict.fromkeys(keys))
-        infos = self._run(_gather, [functools.partial(self._info, self._full(key)) for key in unique_keys])
+        looks = [functools.partial(self._info, self._full(key)) for key in unique_keys]
+        infos = self._run(fsspec_connection.gather, looks)
         return dict(zip(unique_keys, infos, strict=True))
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
-        infos = self._limited(self._listed(prefix, PAGE), prefix)
+        infos = self._run(self._folders.list_all, self._folder(prefix))
         return tuple(sorted((info for info in infos if not _is_marker(info)), key=lambda info: info.key))
 
     def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
@@ -162,7 +143,10 @@ class FsspecStore:
             )
             for page in self._answered(prefix, "/", PAGE)
         )
-        names = self._limited(pages, prefix)
+        names: list[str] = []
+        for page in pages:
+            names += page
+            allowance.require_few_objects(len(names), self._target("list", self._folder(prefix)).uri)
         return tuple(sorted(name[start:] for name in names if len(name) > start))
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
@@ -190,13 +174,14 @@ class FsspecStore:
             if on_progress:
                 on_progress(next(done))
 
-        self._run(_gather, [functools.partial(copy, source._full(old), self._full(new)) for old, new in pairs])
+        copies = [functools.partial(copy, source._full(old), self._full(new)) for old, new in pairs]
+        self._run(fsspec_connection.gather, copies)
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """See the port."""
         full_keys = [self._full(key) for key in dict.fromkeys(keys)]
         batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
-        self._run(_gather, [functools.partial(self._delete, batch) for batch in batches])
+        self._run(fsspec_connection.gather, [functools.partial(self._delete, batch) for batch in batches])
 
     def delete_folder(self, prefix: str) -> DeletedObjects:
         """See the port."""
@@ -289,7 +274,7 @@ class FsspecStore:
             raise errors.ObjectChangedError(target.uri) from error
 
     async def _signed(
-        self, put: Callable[..., Awaitable[_Answer]], body: bytes, target: fsspec_errors.RequestTarget
+        self, put: Callable[..., Awaitable[S3Answer]], body: bytes, target: fsspec_errors.RequestTarget
     ) -> None:
         """PUT with a condition; if an attempt's answer was lost, check who wrote the object."""
         writer = uuid.uuid4().hex
@@ -305,7 +290,7 @@ class FsspecStore:
         answer = await self._head(full_key)
         return None if answer is None else self._describe(answer, full_key)
 
-    async def _head(self, full_key: str) -> _Answer | None:
+    async def _head(self, full_key: str) -> S3Answer | None:
         target = self._target("look up", full_key)
         try:
             return await self._look(full_key)
@@ -323,10 +308,10 @@ class FsspecStore:
                 return None
             raise fsspec_errors.lost_on_the_way(target) from absent
 
-    async def _look(self, full_key: str) -> _Answer:
+    async def _look(self, full_key: str) -> S3Answer:
         target = dataclasses.replace(self._target("look up", full_key), is_head=True)
         answer = await self._retried(lambda: self._request("head_object", Key=full_key), target)
-        _require(answer, _OF_AN_OBJECT, target)
+        fsspec_answers.require(answer, _OF_AN_OBJECT, target)
         return answer
 
     def _is_believed(self, absent: errors.ObjectNotFoundError) -> bool:
@@ -335,39 +320,15 @@ class FsspecStore:
         is_bucket_there = time.monotonic() - seen_at_s < _BUCKET_CHECK_INTERVAL_S
         return is_bucket_there and absent.__cause__ is not None and fsspec_errors.is_from_s3(absent.__cause__)
 
-    def _limited(self, parts: Iterator[tuple[_T, ...]], prefix: str) -> Iterator[_T]:
-        """Return what is on all pages, if it is not more than may be held at once."""
-        number = 0
-        for part in parts:
-            number += len(part)
-            allowance.require_few_objects(number, self._target("list", self._folder(prefix)).uri)
-            yield from part
-
     def _listed(self, prefix: str, size: int) -> Iterator[tuple[ObjectInfo, ...]]:
         """Return the objects on each page, with the markers of folders."""
         for page in self._answered(prefix, "", size):
             yield tuple(self._describe(entry, entry["Key"]) for entry in page.get("Contents", []))
 
-    def _answered(self, prefix: str, delimiter: str, size: int) -> Iterator[_Answer]:
-        folder = self._folder(prefix)
-        target = self._target("list", folder)
-        first = functools.partial(self._request, "list_objects_v2", Prefix=folder, Delimiter=delimiter, MaxKeys=size)
-        request, without_any = first, 0
-        while True:
-            page: _Answer = self._run(self._retried, request, target)
-            for entry in page.get("Contents", []):
-                _require(entry, _OF_A_LISTED_OBJECT, target)
-            for entry in page.get("CommonPrefixes", []):
-                _require(entry, ("Prefix",), target)
-            if page.get("IsTruncated"):
-                _require(page, ("NextContinuationToken",), target)
-            yield page
-            if not page.get("IsTruncated"):
-                return
-            without_any = 0 if page.get("Contents") or page.get("CommonPrefixes") else without_any + 1
-            if without_any == _MOST_PAGES:
-                raise fsspec_errors.incomplete(target, "Contents")
-            request = functools.partial(first, ContinuationToken=page["NextContinuationToken"])
+    def _answered(self, prefix: str, delimiter: str, size: int) -> Iterator[S3Answer]:
+        listing = fsspec_folders.Listing(self._folder(prefix), delimiter, size)
+        while not listing.is_over:
+            yield self._run(self._folders.next_page, listing)
 
     async def _copy(self, bucket: str, source: str, target_key: str) -> None:
         target = fsspec_errors.RequestTarget(
@@ -385,7 +346,7 @@ class FsspecStore:
                 await self._connection.patient._copy_managed(
                     f"{bucket}/{source}",
                     f"{self._bucket}/{target_key}",
-                    cast(_Answer, head)["ContentLength"],
+                    cast(S3Answer, head)["ContentLength"],
                     block=_MULTIPART_BLOCK_BYTES,
                 )
 
@@ -420,15 +381,15 @@ class FsspecStore:
             return False
         return True
 
-    async def _put_object(self, full_key: str, body: bytes, *, patient: bool = False, **parameters: object) -> _Answer:
+    async def _put_object(self, full_key: str, body: bytes, *, patient: bool = False, **parameters: object) -> S3Answer:
         """PUT with Content-MD5, which every server knows: a bucket with Object Lock refuses an upload without a checksum."""
         md5 = base64.b64encode(hashlib.md5(body, usedforsecurity=False).digest()).decode()
         parameters |= {"Key": full_key, "Body": body, "ContentMD5": md5}
         return await self._request("put_object", patient=patient, **parameters)
 
-    async def _request(self, method: str, *, patient: bool = False, **parameters: object) -> _Answer:
+    async def _request(self, method: str, *, patient: bool = False, **parameters: object) -> S3Answer:
         file_system = self._connection.patient if patient else self._connection.quick
-        answer = cast(_Answer, await file_system._call_s3(method, Bucket=self._bucket, **parameters))
+        answer = cast(S3Answer, await file_system._call_s3(method, Bucket=self._bucket, **parameters))
         self._connection.seen_at_s[self._bucket] = time.monotonic()
         return answer
 
@@ -448,20 +409,24 @@ class FsspecStore:
         while True:
             number += 1
             try:
-                return await attempt()
+                answer = await attempt()
             except fsspec_errors.FAILURES as error:
+                requests.count(_kind(target), _outcome(error, target))
                 elapsed_s = time.monotonic() - started_s
                 is_enough = number >= _ATTEMPTS and not fsspec_errors.is_throttled(error)
                 is_last = is_enough or elapsed_s > _LAST_ATTEMPT_STARTS_S
                 if is_last or not fsspec_errors.is_transient(error, target):
                     raise fsspec_errors.translate(error, target) from error
+            else:
+                requests.count(_kind(target), requests.Outcome.ANSWERED)
+                return answer
             pause_s = min(0.1 * 2**number, _LONGEST_PAUSE_S)
             await asyncio.sleep(pause_s * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, not for security
 
     def _run(self, work: Callable[..., Awaitable[_T]], *arguments: object) -> _T:
         return cast(_T, fsspec.asyn.sync(self._connection.quick.loop, work, *arguments))
 
-    def _describe(self, answer: _Answer, full_key: str) -> ObjectInfo:
+    def _describe(self, answer: S3Answer, full_key: str) -> ObjectInfo:
         return ObjectInfo(
             key=full_key[len(self._prefix) + 1 :] if self._prefix else full_key,
             size_bytes=answer["ContentLength"] if "ContentLength" in answer else answer["Size"],
@@ -484,31 +449,15 @@ class FsspecStore:
         )
 
 
-async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:
-    """Run tasks, at most `CONCURRENCY` at a time; the first failure cancels the running ones and is raised."""
-    gate = asyncio.Semaphore(fsspec_connection.CONCURRENCY)
-
-    async def limited(work: Callable[[], Awaitable[_T]]) -> _T:
-        async with gate:
-            return await work()
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(limited(work)) for work in works]
-    except BaseExceptionGroup as failures:
-        raise failures.exceptions[0]  # noqa: B904 - callers expect a single error, and this one has its own cause
-    return tuple(task.result() for task in tasks)
+def _kind(target: fsspec_errors.RequestTarget) -> str:
+    return target.action.title().replace(" ", "")
 
 
-def _require(answer: _Answer, fields: Sequence[str], target: fsspec_errors.RequestTarget) -> None:
-    """Refuse an answer without what S3 always sends.
-
-    Raises:
-        StateUnknownError: `StorageFailed`.
-    """
-    for field in fields:
-        if field not in answer:
-            raise fsspec_errors.incomplete(target, field)
+def _outcome(error: BaseException, target: fsspec_errors.RequestTarget) -> requests.Outcome:
+    if fsspec_errors.is_throttled(error):
+        return requests.Outcome.BUSY
+    is_failed = fsspec_errors.is_transient(error, target) or not fsspec_errors.status_of(error)
+    return requests.Outcome.FAILED if is_failed else requests.Outcome.ANSWERED
 
 
 def _metadata(body: bytes) -> dict[str, str]:
