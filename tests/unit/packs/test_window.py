@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from packwriting import a_name
 from statefulspark.packs import names, window
 
@@ -50,6 +54,48 @@ def test_while_a_partition_has_no_pack_of_its_own_it_may_need_all_of_another_num
     packs = (a_name(0, partitions=3), a_name(2, partitions=3), a_name(7, tail=4))
 
     assert window.needed(packs, partitions=2, batch=9) == packs
+
+
+def _needed_slowly(packs: Sequence[names.PackName], *, partitions: int, batch: int) -> tuple[names.PackName, ...]:
+    """Return what `window.needed` returns, in the words of its rule: all packs are looked through for each partition."""
+
+    def tail_of(partition: int) -> int:
+        own = [pack for pack in until if (pack.partitions, pack.partition) == (partitions, partition)]
+        newest = max((pack.batch for pack in own), default=None)
+        return min((pack.before.tail for pack in own if pack.batch == newest), default=0)
+
+    until = [pack for pack in packs if pack.batch <= batch]
+    tails = [tail_of(partition) for partition in range(partitions)]
+    return tuple(
+        pack for pack in until if pack.batch >= (tails[pack.partition] if pack.partitions == partitions else min(tails))
+    )
+
+
+@st.composite
+def _any_packs(draw: st.DrawFn) -> list[names.PackName]:
+    packs = []
+    for number in range(draw(st.integers(0, 14))):
+        partitions, batch = draw(st.integers(1, 4)), draw(st.integers(0, 8))
+        newest = draw(st.integers(0, batch))
+        packs.append(
+            a_name(
+                batch,
+                tail=draw(st.integers(0, newest)),
+                newest=newest,
+                partition=draw(st.integers(0, partitions - 1)),
+                partitions=partitions,
+                attempt=f"{number:016x}",
+            )
+        )
+    return packs
+
+
+@settings(max_examples=600)
+@given(_any_packs(), st.integers(1, 5), st.integers(0, 9))
+def test_one_pass_takes_what_the_rule_says(packs: list[names.PackName], partitions: int, batch: int) -> None:
+    expected = _needed_slowly(packs, partitions=partitions, batch=batch)
+
+    assert window.needed(packs, partitions=partitions, batch=batch) == expected
 
 
 def test_packs_of_an_operator_that_is_not_in_the_batch_are_not_needed() -> None:

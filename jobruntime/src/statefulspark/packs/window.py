@@ -29,20 +29,24 @@ def needed(packs: Iterable[PackName], *, partitions: int, batch: int) -> tuple[P
         batch: The batch.
     """
     until = [pack for pack in packs if pack.batch <= batch]
-    tails = [_tail(until, partitions, partition) for partition in range(partitions)]
-    oldest = min(tails)
+    tails = _tails(pack for pack in until if pack.partitions == partitions)
+    oldest = min(tails.values()) if len(tails) == partitions else 0  # The tail of a partition without a pack is 0.
     return tuple(
         pack for pack in until if pack.batch >= (tails[pack.partition] if pack.partitions == partitions else oldest)
     )
 
 
-def _tail(packs: Iterable[PackName], partitions: int, partition: int) -> int:
-    """Return the tail of a partition's newest pack; 0 if it has none."""
-    own = [pack for pack in packs if (pack.partitions, pack.partition) == (partitions, partition)]
-    if not own:
-        return 0
-    newest = max(pack.batch for pack in own)
-    return min(pack.before.tail for pack in own if pack.batch == newest)
+def _tails(packs: Iterable[PackName]) -> dict[int, int]:
+    """Return the tail of the newest pack of each partition, from packs of one number of partitions.
+
+    Of several packs of one batch it is the oldest tail.
+    """
+    newest: dict[int, tuple[int, int]] = {}
+    for pack in packs:
+        batch, tail = newest.get(pack.partition, (-1, 0))
+        if pack.batch > batch or (pack.batch == batch and pack.before.tail < tail):
+            newest[pack.partition] = pack.batch, pack.before.tail
+    return {partition: tail for partition, (_, tail) in newest.items()}
 
 
 def owes_a_name(packs: Iterable[PackName], *, partitions: int, partition: int) -> bool:
@@ -93,7 +97,7 @@ def first_gap(packs: Iterable[PackName]) -> Gap | None:
         by_partition.setdefault(pack.partition, []).append(pack)
     for own in by_partition.values():
         batches = {pack.batch for pack in own}
-        tail = _tail(own, own[0].partitions, own[0].partition)
+        (tail,) = _tails(own).values()
         for pack in own:
             for batch in (pack.before.tail, pack.before.newest):
                 if batch >= tail and batch not in batches:

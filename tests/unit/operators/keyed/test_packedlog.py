@@ -11,6 +11,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.operators.keyed import packedlog
 from statefulspark.packs import names, ranges, reading, window
+from statefulspark.packs.sizes import PartitionPacks
 from statefulspark.state import functions, heads, keygroups, store
 from statefulspark.storage import ObjectInfo
 from statefulspark.testing import stores
@@ -89,6 +90,7 @@ class Job:
         """Go on with a number of partitions, in new workers."""
         self.partitions = partitions
         self.declared = [Totals() for _ in range(partitions)]
+        self.packs = [PartitionPacks() for _ in range(partitions)]
         self.workers = [Worker(declared, self.ids) for declared in self.declared]
 
     def run_batch(self, changes: dict[int, State], *, attempts: int = 1) -> None:
@@ -126,7 +128,8 @@ class Job:
         return window.owes_a_name(packs, partitions=here.partitions, partition=here.partition)
 
     def _place(self, partition: int, groups: tuple[int, ...]) -> packedlog.PackPlace:
-        return packedlog.PackPlace(self.root, "mean", self.partitions, partition, self.batch, 1, groups)
+        known = self.packs[partition]
+        return packedlog.PackPlace(self.root, "mean", self.partitions, partition, self.batch, 1, groups, known)
 
     def references(self) -> list[str]:
         heads = (log.head() for log in self.logs.values())
@@ -254,6 +257,53 @@ def test_large_chunks_that_are_too_few_for_a_pack_stay_in_the_state_store() -> N
 
     assert (job.root.list(""), job.references()) == ((), [])
     assert job.stored() == job.truth
+
+
+class CountingStore(stores.MemoryStore):
+    """A store that notes what is listed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed: list[str] = []
+
+    def child(self, prefix: str) -> CountingStore:
+        return self if prefix == _ROOT else super().child(prefix)  # type: ignore[return-value]
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        self.listed.append(prefix)
+        return super().list(prefix)
+
+
+@pytest.mark.parametrize("partitions", [1, 3, 6])
+def test_a_batch_lists_the_packs_of_each_partition_once(partitions: int) -> None:
+    root = CountingStore()
+    job = Job(5, partitions=partitions, root=root)
+    job.owes = False
+    large = {group: {"a": "x" * 600} for group in range(_GROUPS)}
+    job.run_batch(large)
+    first, root.listed = root.listed, []
+    job.run_batch(large)
+
+    folders = [f"packs/mean/{partitions}-{partition}" for partition in range(partitions)]
+    assert first == [folder for folder in folders for _ in range(2)], "what is there, and what was written"
+    assert root.listed == folders
+
+
+def test_after_a_change_of_the_partitions_the_folders_that_heads_name_are_listed_once() -> None:
+    root = CountingStore()
+    job = Job(5, partitions=2, root=root)
+    job.owes = False
+    large = {group: {f"key {number}": "x" * 200 for number in range(4)} for group in range(_GROUPS)}
+    job.run_batch(large)
+    job.begin(1)
+    listed = []
+    for _ in range(2):
+        root.listed = []
+        job.run_batch({group: {"key 0": "y" * 300} for group in range(_GROUPS)})
+        listed.append(root.listed)
+
+    own, others = "packs/mean/1-0", ["packs/mean/2-0", "packs/mean/2-1"]
+    assert listed == [[own, *others, own], [own]]
 
 
 class ListsNothing(stores.MemoryStore):

@@ -24,6 +24,7 @@ from statefulspark import errors, storage
 from statefulspark.operators.keyed import cleaning
 from statefulspark.packs import garbage, names, reading, window
 from statefulspark.packs.ranges import PackedChunk, PackRange
+from statefulspark.packs.sizes import PartitionPacks
 from statefulspark.state import heads, keygroups
 from statefulspark.storage import ObjectStore, StorageOptions
 
@@ -84,6 +85,7 @@ class PackPlace:
         batch: The batch.
         epoch: The driver's epoch.
         groups: All key groups of the partition.
+        packs: What the worker knows of the partition's packs.
     """
 
     store: ObjectStore
@@ -93,6 +95,7 @@ class PackPlace:
     batch: int
     epoch: int
     groups: tuple[int, ...]
+    packs: PartitionPacks = dataclasses.field(default_factory=PartitionPacks)
 
 
 class PackedLog:
@@ -244,7 +247,8 @@ class PackedLog:
         before = [run.packed.pack for run in _runs(self._committed.values()) if run.packed is not None]
         said = names.Before.summarize(before, place.batch)
         name = names.PackName(place.partitions, place.partition, place.batch, place.epoch, os.urandom(8).hex(), said)
-        sizes = _sizes(place)
+        earlier = sorted(set(before), key=lambda reference: names.parse(reference).batch)
+        sizes = place.packs.sizes(place.store, place.uid, name.folder, earlier)
         chunks = [
             PackedChunk(group, version, blob)
             for group, own in self._chunks.items()
@@ -252,13 +256,12 @@ class PackedLog:
         ]
         if takes_over:
             chunks += self._garbage(by_group, sizes, sum(len(chunk.body) for chunk in chunks), name)
-        earlier = sorted(set(before), key=lambda reference: names.parse(reference).batch)
         # Imported here because it imports pydantic; see `keyed.frames`.
         from statefulspark.packs import packfile
 
         pack = packfile.build(name.reference, chunks, {reference: sizes.get(reference, 0) for reference in earlier})
         place.store.create(names.key(place.uid, name.reference), pack.body)
-        if name.reference not in _sizes(place):
+        if not place.packs.shows(place.store, place.uid, name):
             return None
         places = {(chunk.group, chunk.version): where for chunk, where in zip(chunks, pack.ranges, strict=True)}
         for group in sorted({group for group, _ in places} | self._heads.keys()):
@@ -309,13 +312,6 @@ class PackedLog:
 
 def _runs(of_groups: Iterable[heads.GroupHead | None]) -> Sequence[heads.ChunkRun]:
     return [run for head in of_groups if head is not None for run in head.runs]
-
-
-def _sizes(place: PackPlace) -> dict[str, int]:
-    """Return the size of each of the operator's packs that a listing shows, by name."""
-    folder = f"{names.FOLDER}/{place.uid}"
-    listed = ((names.of_key(info.key), info.size_bytes) for info in place.store.list(folder))
-    return {pack[1].reference: size_bytes for pack, size_bytes in listed if pack is not None}
 
 
 def thresholds(session: SparkSession, options: StorageOptions | None) -> Thresholds | None:
@@ -423,15 +419,24 @@ def place_of(uid: str, options: StorageOptions | None, group: int, *, groups: in
     """
     reader = reader_of(uid, options)
     partitions = cleaning.partitions_of_task()
+    partition = group % partitions
     return PackPlace(
         store=reader.store,
         uid=uid,
         partitions=partitions,
-        partition=group % partitions,
+        partition=partition,
         batch=_number(_BATCH_PROPERTY),
         epoch=_number(EPOCH_PROPERTY),
         groups=tuple(cleaning.neighbours_of(group, partitions, groups=groups)),
+        packs=_packs_of(reader.store.uri, uid, partitions, partition),
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def _packs_of(root: str, uid: str, partitions: int, partition: int) -> PartitionPacks:
+    """Return what this worker knows of a partition's packs."""
+    del root, uid, partitions, partition
+    return PartitionPacks()
 
 
 def _number(name: str) -> int:
