@@ -11,6 +11,7 @@ from prometheus_client import Metric, parser
 from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
+from statefulspark.storage.requests import Outcome
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.api.status import (
@@ -31,14 +32,16 @@ from statefulspark_operator.telemetry import metrics as operator_metrics
 from watched import Watched
 
 
-def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints]:
-    """Return the status and the statistics of a driver in which nothing is missing."""
+def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints, Mapping[tuple[str, Outcome], int]]:
+    """Return the status, the statistics and the requests of a driver in which nothing is missing."""
     run = Watched()
     run.stats = stats.begin(restored=statistics.RestoredSnapshot(restored_from="checkpoint 40", restored_at=NOON))
     run.snapshot(a_checkpoint(), took_s=4)
     run.snapshot(a_savepoint())
     run.fail(run.begin(a_checkpoint("fails")))
-    last = a_summary(number=1).model_copy(update={"incremental_size_bytes": 10, "files": 7})
+    last = a_summary(number=1).model_copy(
+        update={"incremental_size_bytes": 10, "files": 7, "phases_ms": {"closure": 250}}
+    )
     source = api.SourceStatus(name="Kafka clicks", input_rows=100, lag_rows=250)
     query = api.QueryStatus(
         uid="counts",
@@ -56,10 +59,11 @@ def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints]:
             "queries": (query,),
             "sinks": (sink,),
             "pruned_bytes": 5000,
+            "files": api.FileCounts(objects=900, unused_objects=80, search_ms=1500, deletion_backlog=30),
             "checkpoints": run.stats.counts,
         }
     )
-    return status, run.answer
+    return status, run.answer, {("List", Outcome.ANSWERED): 12, ("List", Outcome.BUSY): 2}
 
 
 def job_families(

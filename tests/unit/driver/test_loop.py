@@ -27,6 +27,7 @@ from statefulspark.driver.running import hooks, queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
 from statefulspark.engine import jvm
 from statefulspark.operators import refusals
+from statefulspark.retention import rules
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -74,6 +75,8 @@ class FakeWriter:
     completed: list[tuple[snapshot_writer.SnapshotOrder, Mapping[str, int]]] = field(default_factory=list)
     before_note: Callable[[], None] = lambda: None
     before_prune: Callable[[], None] = lambda: None
+    before_delete: Callable[[], None] = lambda: None
+    deleted: list[str] = field(default_factory=list)
     prunes: int = 0
     dropped: list[int] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
@@ -100,10 +103,15 @@ class FakeWriter:
     def drop(self, checkpoint_ids: Iterable[int]) -> None:
         self.dropped.extend(checkpoint_ids)
 
-    def prune(self) -> int:
+    def prune(self) -> rules.PrunePlan:
         self.prunes += 1
         self.before_prune()
-        return 1000
+        return rules.PrunePlan((), {}, (f"unused-{self.prunes}",), freed_bytes=1000, keep_reasons={})
+
+    def delete(self, keys: Sequence[str]) -> int:
+        self.before_delete()
+        self.deleted.extend(keys)
+        return 0
 
     def note_damage(self, query_uid: str, batch_id: int, said: str) -> None:
         self.before_note()
@@ -306,6 +314,33 @@ def test_pruning_rests_between_checkpoints_and_is_made_up_for_at_the_end(start: 
     assert len(job.writer.dropped) > 9, "one is retained, and the end may overtake another"
     assert (while_it_ran, job.writer.prunes) == (1, 2), "it rests nineteen times as long as it took"
     assert job.loop.status().pruned_bytes == 2000, "what each of them has freed"
+
+
+def test_unused_files_are_deleted_beside_checkpoints(start: Start) -> None:
+    is_held = threading.Event()
+    job = start(FakeWriter(before_delete=lambda: is_held.wait(10) and None), interval_s=0.02)
+    job.until(lambda: job.writer.prunes == 1)
+    before = job.loop.status().checkpoints.completed
+
+    job.until(lambda: job.loop.status().checkpoints.completed > before + 3)
+    assert job.writer.deleted == []
+    is_held.set()
+    job.until(lambda: job.loop.status().pruned_bytes == 1000)
+    assert job.writer.deleted == ["unused-1"]
+
+
+def test_files_that_could_not_be_deleted_are_tried_again(start: Start) -> None:
+    def lose() -> None:
+        raise errors.TransientError("StorageUnreachable", "No answer.")
+
+    job = start(FakeWriter(before_delete=lose), interval_s=0.02)
+    job.until(lambda: job.writer.prunes == 1)
+    job.writer.before_delete = lambda: None
+
+    job.loop.drain()
+
+    assert job.ended().reason == PlannedEnd.DRAINED
+    assert job.writer.deleted == ["unused-1", *[f"unused-{number}" for number in range(2, job.writer.prunes + 1)]]
 
 
 def test_a_last_pruning_that_fails_is_left_to_the_next_driver(start: Start) -> None:

@@ -49,3 +49,16 @@ def test_a_day_of_checkpoints_each_second_spends_its_share_on_pruning() -> None:
         now_s += 1.0
 
     assert 0.04 < spent_s / now_s <= 0.05
+
+
+def test_work_that_takes_long_rests_no_longer_than_a_minute_or_than_it_has_taken() -> None:
+    begins = []
+    for took_s in (2.0, 10.0, 90.0):
+        pace = background.Pace(share=0.05, longest_rest_s=60.0)
+        pace.request()
+        pace.begin_if_due(now_s=0.0)
+        pace.end(now_s=took_s)
+        pace.request()
+        begins.append(next(second for second in range(1000) if pace.begin_if_due(now_s=float(second))))
+
+    assert begins == [40, 70, 180]

@@ -51,6 +51,25 @@ def test_a_closure_takes_the_packs_from_the_tail_on_with_their_size_and_etag(sto
     assert FileEntry(path=needed[0], size_bytes=info.size_bytes, checksum=f"etag:{info.etag}") in entry.files
 
 
+def test_a_closure_takes_no_file_that_is_being_deleted(store: stores.MemoryStore) -> None:
+    query = ran(store)
+    late = put(store, query.path, a_name(2, attempt="f" * 16))
+    needed = put(store, query.path, a_name(2))
+    builder = closure.ClosureBuilder(store, query.path)
+
+    assert packs_of(builder.close_over(3)) == [needed, late]
+    assert packs_of(builder.close_over(3, unused={f"{query.path}/{late}"})) == [needed]
+
+
+def test_a_file_that_is_being_deleted_is_not_looked_up_either(store: stores.MemoryStore) -> None:
+    query = ran(store)
+    builder = closure.ClosureBuilder(store, query.path)
+    changelog = next(file.path for file in builder.close_over(3).files if file.path.endswith(".changelog"))
+
+    with pytest.raises(errors.SnapshotCorruptError):
+        builder.close_over(3, unused={f"{query.path}/{changelog}"})
+
+
 def test_a_closure_leaves_out_packs_of_an_operator_that_the_batch_does_not_have(store: stores.MemoryStore) -> None:
     query = ran(store)
     put(store, query.path, a_name(1), uid="another")

@@ -298,6 +298,7 @@ def test_a_savepoint_that_is_completed_meanwhile_keeps_its_files(job: Job) -> No
     catalog.write_manifest(job.store, LEFT, late)
 
     pruning.carry_out(job.store, planned, job.clock.now)
+    pruning.delete_files(job.store, planned.delete_files)
 
     assert job.store.info(LEFT_FILE) is not None
 

@@ -13,7 +13,7 @@ from statefulspark.contract.manifest import Ancestor, Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.recovery import generations
 from statefulspark.retention import rules
-from statefulspark.storage.port import ObjectInfo
+from statefulspark.storage.port import MOST_OF_A_MANIFEST, ObjectInfo
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 GRACE = timedelta(seconds=60)
@@ -713,3 +713,16 @@ def test_damage_in_between_does_not_keep_more_than_what_was_left_behind() -> Non
         plan.delete_checkpoints
     )
     assert "generations/00000001/delays/commits/4" in plan.marks
+
+
+def test_the_document_with_the_marks_stays_small_enough_to_be_read() -> None:
+    folder = f"generations/00000001/{'x' * 100_000}"
+    unused = [_a_stored_object(f"{folder}/{number}") for number in range(700)]
+    first = rules.plan_prune(_an_inventory(*unused), POLICY, NOW)
+    later = rules.plan_prune(_an_inventory(*unused, marks=first.marks), POLICY, NOW + GRACE)
+
+    waiting = {"it is unused, and there are too many marked files; it is marked later": 700 - len(first.marks)}
+    assert MOST_OF_A_MANIFEST / 2 < sum(map(len, first.marks)) < MOST_OF_A_MANIFEST
+    assert first.keep_reasons == waiting
+    assert set(later.delete_files) == set(first.marks)
+    assert {*later.marks, *later.delete_files} == {info.key for info in unused}

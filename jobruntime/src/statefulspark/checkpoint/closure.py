@@ -14,7 +14,7 @@ size of the state.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
@@ -86,23 +86,27 @@ class ClosureBuilder:
         self._started_after = started_after
         self._last_paths = tuple(file.path for file in base.files) if base is not None else ()
 
-    def close_over(self, batch_id: int, committed: Mapping[str, int] | None = None) -> QueryEntry:
+    def close_over(
+        self, batch_id: int, committed: Mapping[str, int] | None = None, *, unused: Collection[str] = ()
+    ) -> QueryEntry:
         """Find every file that a committed batch needs; see the function of the same name.
 
         Args:
             batch_id: The batch.
             committed: By sink uid, the last batch whose transaction need not be committed again. For a sink that is not
                 named, all transactions on storage are taken.
+            unused: Keys of files that are being deleted because nothing needs them. They count as absent: what is read from
+                names alone may take a file too many.
         """
         if batch_id < 0:
             return QueryEntry(uid=posixpath.basename(self._path), batch_id=-1, path=self._path)
-        listed = listing.below(self._store, self._path)
+        listed = _without(listing.below(self._store, self._path), unused)
         while True:
             try:
                 entry = self._closed_over(batch_id, listed, committed or {})
             except listing.FilesAbsentError as error:
                 names = [name for name in (*error.alternatives, *self._last_paths) if name not in listed]
-                hidden = listing.look_up(self._store, self._path, names)
+                hidden = _without(listing.look_up(self._store, self._path, names), unused)
                 if not hidden:
                     raise
                 listed |= hidden
@@ -279,6 +283,10 @@ class ClosureBuilder:
             f"Batch {batch_id} cannot be closed over: {self._root}/{key} {problem}. Start from an older snapshot.",
             alternatives or (key,),
         )
+
+
+def _without(listed: dict[str, ObjectInfo], unused: Collection[str]) -> dict[str, ObjectInfo]:
+    return {name: info for name, info in listed.items() if info.key not in unused} if unused else listed
 
 
 @dataclass(frozen=True, slots=True)

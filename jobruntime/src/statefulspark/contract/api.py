@@ -220,6 +220,19 @@ class CheckpointCounts(WireModel):
     restored: int = 0
 
 
+class FileCounts(WireModel):
+    """The files of the job on storage, as the newest search for unused files has counted them."""
+
+    objects: int
+    """All objects of the job's generations, also those that were deleted after the search."""
+    unused_objects: int
+    """Of these, those that no snapshot needs."""
+    search_ms: int
+    """How long the search took."""
+    deletion_backlog: int = 0
+    """Of the unused ones, those that wait to be deleted now."""
+
+
 class FailedCheckpoint(WireModel):
     """The latest checkpoint that did not complete."""
 
@@ -285,6 +298,8 @@ class JobStatus(WireModel):
     last_failure: FailedCheckpoint | None = None
     pruned_bytes: int = 0
     """Size of the files that this driver has removed because no snapshot needs them."""
+    files: FileCounts | None = None
+    """The files on storage; absent before the first search for unused ones."""
     last_error: JobError | None = None
     """The newest failure of a query, also of one that runs again; absent if none has failed in this driver."""
     message: str | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +28,14 @@ from statefulspark.driver.running import hooks, quiesce
 from statefulspark.driver.running.queries import RunningQuery
 from statefulspark.driver.snapshots import notify
 from statefulspark.driver.snapshots.background import Background, Lane, Pace
+from statefulspark.driver.snapshots.deletions import Deletions
 from statefulspark.driver.snapshots.snapshot_writer import DeclinedError, SnapshotOrder, SnapshotWriter
+from statefulspark.retention import rules
 
 StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
+
+_LAST_DELETIONS_S = 5.0
+"""So long the last pruning may delete: a job that is to end does not wait for what nobody needs."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +85,8 @@ class Cycle:
         self._completed_stop: tuple[model.Request, api.SnapshotSummary] | None = None  # Until it is announced.
         self._is_showing = False
         self._pruning = Pace()
+        self._deletions = Deletions()
+        self._freed_bytes = 0  # Of the files that are being deleted.
 
     @property
     def is_stopping(self) -> bool:
@@ -115,8 +123,10 @@ class Cycle:
                         is_ending=self._tracker.ending is not None,
                     )
                 )
-        if self._pruning.begin_if_due(time.monotonic()):
+        if not self._deletions.backlog and self._pruning.begin_if_due(time.monotonic()):
             self._prune()
+        if keys := self._deletions.begin_if_due(time.monotonic()):
+            self._delete(keys)
 
     def request(self, request: StateRequest) -> None:
         """Request a checkpoint, a savepoint or a stop for a caller of the API."""
@@ -363,15 +373,45 @@ class Cycle:
         self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
 
     def _prune(self) -> None:
-        def ended(freed_bytes: int = 0) -> None:
-            self._tracker.pruned_bytes += freed_bytes
+        def search() -> tuple[rules.PrunePlan, float]:
+            began_s = time.monotonic()
+            return self._writer.prune(), time.monotonic() - began_s
+
+        def searched(result: tuple[rules.PrunePlan, float]) -> None:
+            planned, took_s = result
             self._pruning.end(time.monotonic())
+            self._deletions.add(planned.delete_files)
+            unused = len(planned.marks) + len(planned.delete_files)
+            self._tracker.files = api.FileCounts(
+                objects=unused + sum(planned.keep_reasons.values()),
+                unused_objects=unused,
+                search_ms=round(took_s * 1000),
+                deletion_backlog=self._deletions.backlog,
+            )
+            self._freed_bytes = planned.freed_bytes
+            self._note_deletions()
 
         def failed(error: errors.StatefulSparkError) -> None:
             _log_failed_cleanup(error)
-            ended()
+            self._pruning.end(time.monotonic())
 
-        self._background.submit(Lane.CHECKPOINT, self._writer.prune, on_done=ended, on_failed=failed)
+        self._background.submit(Lane.CHECKPOINT, search, on_done=searched, on_failed=failed)
+
+    def _delete(self, keys: Sequence[str]) -> None:
+        def deleted(refused: int) -> None:
+            self._deletions.end(time.monotonic(), refused=refused)
+            self._note_deletions()
+
+        def failed(error: errors.StatefulSparkError) -> None:
+            _log_failed_cleanup(error)
+            if isinstance(error, errors.TransientError):
+                self._deletions.fail(time.monotonic())
+            else:
+                self._deletions.drop()  # The next search finds them again.
+                self._freed_bytes = 0
+            self._note_deletions()
+
+        self._background.submit(Lane.DELETION, lambda: self._writer.delete(keys), on_done=deleted, on_failed=failed)
 
     # The end
 
@@ -385,11 +425,33 @@ class Cycle:
             message = ending.message if is_named else notify.uncommitted(summary.location, ending.message)
             self._operations.fail(request.key, "StopFailed", message)
         self._background.close(wait=ending.code is not ExitCode.FENCED)
-        if self._pruning.is_requested and ending.is_clean:
-            try:
-                self._tracker.pruned_bytes += self._writer.prune()
-            except errors.StatefulSparkError as error:
-                _log_failed_cleanup(error)
+        if ending.is_clean and (self._pruning.is_requested or self._deletions.backlog):
+            self._prune_at_end()
+
+    def _prune_at_end(self) -> None:
+        """Prune in the loop's thread, and delete for a limited time; the next search finds the rest."""
+        until_s = time.monotonic() + _LAST_DELETIONS_S
+        try:
+            self._deletions.add(self._deletions.drop())  # The part that was under way is deleted.
+            if self._pruning.is_requested:
+                planned = self._writer.prune()
+                self._deletions.add(planned.delete_files)
+                self._freed_bytes += planned.freed_bytes
+            while time.monotonic() < until_s and (keys := self._deletions.begin_if_due(math.inf)):
+                self._deletions.end(-math.inf, refused=self._writer.delete(keys))
+        except errors.StatefulSparkError as error:
+            _log_failed_cleanup(error)
+        else:
+            self._note_deletions()
+
+    def _note_deletions(self) -> None:
+        """Note how many files wait to be deleted, and what was freed when there are none."""
+        if self._tracker.files is not None:
+            backlog = {"deletion_backlog": self._deletions.backlog}
+            self._tracker.files = self._tracker.files.model_copy(update=backlog)
+        if not self._deletions.backlog:
+            self._tracker.pruned_bytes += self._freed_bytes
+            self._freed_bytes = 0
 
     def abandon(self) -> None:
         """End the background work where it is. For tests of jobs."""

@@ -183,6 +183,7 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
     drop_reasons |= {layout.checkpoint_manifest(number): _UNREADABLE for number in inventory.unreadable}
     marks: dict[str, datetime] = {}
     marked_bytes = 0
+    room_bytes = _MOST_MARKED_BYTES
     deleted: list[ObjectInfo] = []
     reasons: dict[str, int] = {}
     for info in (*inventory.files, *inventory.leftovers):
@@ -192,9 +193,12 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
             reasons[reason] = reasons.get(reason, 0) + 1
         elif now - since >= policy.grace and info.key in inventory.marks:
             deleted.append(info)
-        else:
+        elif info.key in inventory.marks or room_bytes > 0:
             marks[info.key] = since
             marked_bytes += info.size_bytes
+            room_bytes -= len(info.key) + _BESIDE_A_KEY
+        else:
+            reasons[_WAITING] = reasons.get(_WAITING, 0) + 1
     return PrunePlan(
         delete_checkpoints=tuple(layout.checkpoint_manifest(number) for number in sorted(dropped)),
         marks=marks,
@@ -253,6 +257,10 @@ def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) 
 STANDBY_SILENCE = timedelta(minutes=10)
 """After this, a generation that a standby has reserved is nobody's; a standby writes to it ten times as often."""
 
+_MOST_MARKED_BYTES = 40 * 2**20
+"""About so much of the document with the marks is written: a larger one could not be read any more."""
+_BESIDE_A_KEY = 40
+"""Bytes of a mark beside the name of its file."""
 _TOO_MANY = "more checkpoints than are retained"
 _UNREADABLE = "it cannot be read, and newer checkpoints can"
 _NAMED = "a retained checkpoint, or a copy being made, needs it"
@@ -263,6 +271,7 @@ _UNFINISHED = "the generation is being made"
 _RECORD = "it describes the generation"
 UNKNOWN = "it is not a file of Spark's"
 """Why an unknown file is retained."""
+_WAITING = "it is unused, and there are too many marked files; it is marked later"
 _TAKEN = "its number is never used again"
 _UNREADABLE_SNAPSHOT = "a state snapshot cannot be read, so it is unknown what it needs"
 

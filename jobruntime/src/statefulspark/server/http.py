@@ -24,6 +24,7 @@ from statefulspark.server import losses, malformed_requests, metrics, openapi, p
 from statefulspark.server.certificate import ServedCertificate
 from statefulspark.server.control import Control
 from statefulspark.server.tokens import Tokens
+from statefulspark.storage import requests
 
 _POLL_INTERVAL_S = 0.05
 _CLOSE_GRACE_S = 1.0
@@ -328,7 +329,9 @@ async def _readyz(request: web.Request) -> web.Response:
 @_answers("getMetrics")
 async def _metrics(request: web.Request) -> web.Response:
     control = request.app[_CONTROL]
-    return web.Response(text=metrics.render(control.status(), control.checkpoints()), content_type="text/plain")
+    return web.Response(
+        text=metrics.render(control.status(), control.checkpoints(), requests.counts()), content_type="text/plain"
+    )
 
 
 @_answers("getOpenApi")

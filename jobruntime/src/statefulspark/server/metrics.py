@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark.contract import api, statistics
 from statefulspark.coordinator import model
+from statefulspark.storage.requests import Outcome
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -69,6 +70,7 @@ FAMILIES = (
     _gauge("last_checkpoint_start_delay_seconds", "How long it waited to be triggered."),
     _gauge("last_checkpoint_alignment_seconds", "Trigger to the last acknowledgement: how long the barrier was waited for."),
     _gauge("last_checkpoint_async_duration_seconds", "Last acknowledgement to completion."),
+    _gauge("last_checkpoint_listing_seconds", "How long the search for its files took: listings, and reads of small files."),
     _gauge("last_checkpoint_completed_timestamp_seconds", "When it completed."),
     _gauge("last_checkpoint_restore_timestamp_seconds", "When this driver started from a checkpoint or savepoint."),
     _gauge("last_savepoint_id", "Latest completed savepoint."),
@@ -76,6 +78,11 @@ FAMILIES = (
     _gauge("last_savepoint_duration_seconds", "Trigger to completion."),
     _gauge("last_savepoint_completed_timestamp_seconds", "When it completed."),
     _counter("pruned_bytes_total", "Size of the files that it has removed because no snapshot needs them."),
+    _gauge("objects", "Objects of the job on storage, at the last search for unused ones."),
+    _gauge("unused_objects", "Of these, those that no snapshot needs."),
+    _gauge("deletion_backlog_objects", "Of the unused ones, those that wait to be deleted."),
+    _gauge("prune_search_seconds", "Duration of the last search for unused objects."),
+    _counter("storage_requests_total", "Requests of the driver's Python to S3, by outcome.", "kind", "outcome"),
     _gauge("query_active", "1 while the query runs.", "query"),
     _gauge("query_batch", "Last committed batch.", "query"),
     _gauge("query_last_commit_timestamp_seconds", "When it was committed.", "query"),
@@ -96,12 +103,18 @@ FAMILIES = (
 """Every metric, in the order of the exposition. Metrics without a value yet are omitted."""
 
 
-def render(status: api.JobStatus, checkpoints: statistics.Checkpoints | None = None) -> str:
+Requests = Mapping[tuple[str, Outcome], int]
+"""Numbers of requests to S3, by kind and outcome."""
+
+
+def render(
+    status: api.JobStatus, checkpoints: statistics.Checkpoints | None = None, requests: Requests | None = None
+) -> str:
     """Return the exposition, ending with a newline."""
     # Imported by the first scrape: it imports an HTTP server, which would delay the start.
     from prometheus_client import exposition
 
-    return exposition.generate_latest(_Page(status, checkpoints or statistics.Checkpoints())).decode()
+    return exposition.generate_latest(_Page(status, checkpoints or statistics.Checkpoints(), requests or {})).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +123,7 @@ class _Page:
 
     status: api.JobStatus
     checkpoints: statistics.Checkpoints
+    requests: Requests
 
     def collect(self) -> tuple[Metric, ...]:
         from prometheus_client import Metric
@@ -120,7 +134,8 @@ class _Page:
             for family in FAMILIES
         }
         job = {"job_name": self.status.job, "job_namespace": self.status.namespace}
-        for name, labels, value in _samples(self.status, self.checkpoints):
+        samples = (*_samples(self.status, self.checkpoints), *_requests(self.requests))
+        for name, labels, value in samples:
             family = name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum")
             metrics[family].add_sample(f"{PREFIX}{name}", {**job, **labels}, value)
         return (*(metric for metric in metrics.values() if metric.samples), *self._of_functions(job))
@@ -167,6 +182,11 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
     if status.last_savepoint is not None:
         yield from _last("last_savepoint", status.last_savepoint)
     yield "pruned_bytes_total", {}, status.pruned_bytes
+    if status.files is not None:
+        yield "objects", {}, status.files.objects
+        yield "unused_objects", {}, status.files.unused_objects
+        yield "deletion_backlog_objects", {}, status.files.deletion_backlog
+        yield "prune_search_seconds", {}, status.files.search_ms / 1000
     for query in status.queries:
         yield from _query(query)
     for sink in status.sinks:
@@ -184,6 +204,14 @@ def _durations(durations: statistics.Durations) -> Iterator[_Sample]:
     yield "checkpoint_duration_seconds_count", {}, durations.counts[-1]
 
 
+def _requests(requests: Requests) -> Iterator[_Sample]:
+    """Return the samples of all outcomes of each kind, from zero on, so that the first refusal is an increase."""
+    for kind in sorted({kind for kind, _ in requests}):
+        for outcome in Outcome:
+            label = {"kind": kind, "outcome": outcome.value}
+            yield "storage_requests_total", label, requests.get((kind, outcome), 0)
+
+
 def _last(prefix: str, last: api.SnapshotSummary) -> Iterator[_Sample]:
     yield f"{prefix}_id", {}, last.id
     yield f"{prefix}_size_bytes", {}, last.size_bytes
@@ -197,6 +225,8 @@ def _last_details(last: api.SnapshotSummary, details: statistics.SnapshotDetails
         yield "last_checkpoint_incremental_size_bytes", {}, last.incremental_size_bytes
     if last.files is not None:
         yield "last_checkpoint_files", {}, last.files
+    if last.phases_ms is not None and "closure" in last.phases_ms:
+        yield "last_checkpoint_listing_seconds", {}, last.phases_ms["closure"] / 1000
     if details is not None and details.id == last.id:
         yield "last_checkpoint_start_delay_seconds", {}, details.start_delay_ms / 1000
         yield "last_checkpoint_alignment_seconds", {}, (details.sync_ms or 0) / 1000

@@ -85,6 +85,7 @@ class JobStatusTracker:
         self._last_savepoint: api.SnapshotSummary | None = None
         self._last_failure: api.FailedCheckpoint | None = None
         self.pruned_bytes = 0
+        self.files: api.FileCounts | None = None
         self.state = api.JobState.RUNNING
         self.ending: Ending | None = None
         """How the job ends, once that is certain."""
@@ -158,6 +159,7 @@ class JobStatusTracker:
             last_savepoint=self._last_savepoint,
             last_failure=self._last_failure,
             pruned_bytes=self.pruned_bytes,
+            files=self.files,
             last_error=last_error,
             message=message,
             checkpoint_config=self.config.checkpoint if self.config is not None else None,

@@ -1,7 +1,8 @@
 """Background work on storage: it runs on a worker thread, and the job loop handles its outcome.
 
-Checkpoints and pruning share one worker, so that nothing is deleted while the files of a checkpoint are listed; savepoints,
-which may copy for minutes, and announcements, which wait for other systems, have a worker each.
+Checkpoints and the search for unused files share one worker, so that no checkpoint names a file that was just found to be
+unused. The deletion of these files, savepoints, which may copy for minutes, and announcements, which wait for other systems,
+have a worker each.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class Lane(Enum):
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
     ANNOUNCE = "announce"
+    DELETION = "deletion"
 
 
 class Background:
@@ -85,12 +87,19 @@ class Pace:
     """Limits work to a share of the time; requested work may run late, but it is never forgotten.
 
     Searching for unused files costs as much as a checkpoint. At an interval of one second it would run every second,
-    although the files wait for their grace time anyway.
+    although the files wait for their grace time anyway. If it rested too long, more files would come meanwhile than it
+    finds, and each search would take longer than the one before.
     """
 
-    def __init__(self, share: float = 0.05) -> None:
-        """Limit the work to a share of the time, between 0 and 1."""
+    def __init__(self, share: float = 0.05, longest_rest_s: float = 60.0) -> None:
+        """Limit the work.
+
+        Args:
+            share: The share of the time that it takes, between 0 and 1.
+            longest_rest_s: It rests no longer than this, or than it has taken, even if it takes a larger share then.
+        """
         self._rest = 1 / share - 1
+        self._longest_rest_s = longest_rest_s
         self._requested = False
         self._began_s: float | None = None
         self._not_before_s = 0.0
@@ -114,7 +123,8 @@ class Pace:
     def end(self, now_s: float) -> None:
         """Note that the work has ended; the longer it took, the longer the pause until the next."""
         if self._began_s is not None:
-            self._not_before_s = now_s + (now_s - self._began_s) * self._rest
+            took_s = now_s - self._began_s
+            self._not_before_s = now_s + min(took_s * self._rest, max(took_s, self._longest_rest_s))
             self._began_s = None
 
 

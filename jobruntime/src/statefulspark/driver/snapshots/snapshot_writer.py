@@ -6,13 +6,15 @@ copies a savepoint, before the barrier where that is possible.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TypedDict
 
-from statefulspark import clock, errors
+from statefulspark import clock, errors, threads
 from statefulspark.checkpoint import catalog, closure, epochs, progress, savepoint
 from statefulspark.checkpoint import plans as query_plans
 from statefulspark.contract import api, config, layout, retained
@@ -32,6 +34,7 @@ from statefulspark.driver.snapshots import measure, notify
 from statefulspark.driver.snapshots.background import Lane
 from statefulspark.engine.canonical import online
 from statefulspark.retention import pruning, rules
+from statefulspark.storage import requests
 from statefulspark.storage.port import ObjectStore
 
 _SINKS = "sinks"
@@ -151,6 +154,8 @@ class SnapshotWriter:
         self._canonical_writer = canonical_writer
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
+        # Files that are being deleted: no checkpoint names them any more. Replaced whole by the checkpoint lane.
+        self._unused: frozenset[str] = frozenset()
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
         self._own: set[int] = set()  # Checkpoints that this driver has completed.
         self._growth = measure.Growth(restored)
@@ -166,7 +171,7 @@ class SnapshotWriter:
                 )
                 for location in locations
             }
-            for lane in Lane
+            for lane in (Lane.CHECKPOINT, Lane.SAVEPOINT)
         }
 
     def configure(self, settings: config.CheckpointConfig) -> None:
@@ -243,12 +248,18 @@ class SnapshotWriter:
             [layout.checkpoint_manifest(number) for number in checkpoint_ids if number in self._own]
         )
 
-    def prune(self) -> int:
-        """Remove checkpoints beyond the retained number, and the files that only they needed; return their size."""
+    def prune(self) -> rules.PrunePlan:
+        """Remove checkpoints beyond the retained number, and find the files that only they needed.
+
+        Call it when the files that it found before are deleted, or never will be.
+
+        Returns:
+            What was done; its `delete_files` are left to `delete`.
+        """
         settings = self._settings
         policy = rules.PrunePolicy(settings.retention.count, settings.prune_delay, settings.retention.max_age)
         pinned = [entry for entries in tuple(self._copying.values()) for entry in entries]
-        planned = pruning.run(
+        planned = pruning.begin(
             self._store,
             policy,
             clock.utc_now(),
@@ -256,13 +267,41 @@ class SnapshotWriter:
             open_store=self._open_store,
             epoch=self._identity.epoch,
         )
-        return planned.freed_bytes
+        self._unused = frozenset(planned.delete_files)
+        return planned
+
+    def delete(self, keys: Sequence[str]) -> int:
+        """Delete some of the files that `prune` found.
+
+        Returns:
+            How many requests the store has refused meanwhile because it got too many.
+
+        Raises:
+            FencedError: A newer epoch owns the job; no file was deleted.
+        """
+        refused = requests.refused()
+        pruning.delete_files(self._store, keys, epoch=self._identity.epoch)
+        return requests.refused() - refused
 
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
+        """Close over all queries side by side: each waits for storage most of the time."""
+        closures = {
+            location.uid: threads.beside(
+                functools.partial(
+                    self._closers[order.lane][location.uid].close_over,
+                    batches[location.uid],
+                    self._committer.named_after(location.uid),
+                    unused=self._unused,
+                ),
+                name=f"closure of {location.uid}",
+            )
+            for location in self._locations
+        }
+        concurrent.futures.wait(closures.values())
         entries = []
-        for uid in (location.uid for location in self._locations):
+        for uid, closed_over in closures.items():
             with decline_on_error(uid):
-                entry = self._closers[order.lane][uid].close_over(batches[uid], self._committer.named_after(uid))
+                entry = closed_over.result()
             entry = entry.model_copy(update={"sinks": self._committer.sink_entries(entry)})
             entries.append(query_plans.annotate(entry, self._plans.get(uid)))
         return tuple(entries)
