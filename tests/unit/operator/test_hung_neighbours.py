@@ -164,6 +164,27 @@ def test_a_namespace_that_floods_storage_takes_its_share_of_the_threads_and_no_m
     assert asyncio.run(scene()) == "read"
 
 
+def test_deletions_that_hang_leave_the_threads_for_starts_of_the_same_store_and_namespace() -> None:
+    async def scene() -> tuple[list[str], int]:
+        store, threads = Store(), StorageThreads(timeout_s=WITHIN_S)
+        hung = [
+            asyncio.create_task(
+                threads.delete("s3", f"demo/gone-{number}", lambda number=number: store.hang(str(number)))
+            )
+            for number in range(8)
+        ]
+        while len(store.begun) < 2:
+            await asyncio.sleep(0)
+        starts = (threads.run("s3", f"demo/job-{number}", lambda: "read") for number in range(MANY))
+        answers = await asyncio.wait_for(asyncio.gather(*starts), WITHIN_S)
+        begun = len(store.begun)
+        store.released.set()
+        await asyncio.gather(*hung)
+        return answers, begun
+
+    assert asyncio.run(scene()) == (["read"] * MANY, 2)
+
+
 class Large:
     """Work that holds a large object: how many of them did so at a time, and of how many namespaces."""
 
@@ -202,6 +223,18 @@ def test_few_pieces_of_work_hold_large_objects_at_a_time_and_one_of_a_namespace(
     assert 1 < max(holding.total() for holding in most) <= LARGE.most
 
 
+def test_one_deletion_at_a_time_holds_large_objects() -> None:
+    async def scene() -> Large:
+        work, threads = Large(), StorageThreads(timeout_s=WITHIN_S)
+        owners = [f"team-{number % 5}/job-{number}" for number in range(20)]
+        await asyncio.gather(
+            *(threads.delete("s3", owner, lambda owner=owner: work.read(owner.partition("/")[0])) for owner in owners)
+        )
+        return work
+
+    assert max(holding.total() for holding in asyncio.run(scene()).most) == 1
+
+
 def test_work_that_lasts_too_long_gives_its_thread_back() -> None:
     store = MemoryStore()
     asked: list[float] = []
@@ -230,7 +263,7 @@ def test_work_that_was_given_up_is_waited_for_and_its_result_is_not_used() -> No
             await impatient.run("s3", "flights", lambda: store.hang("second"))
         assert store.begun == ["first"], "one thing at a time for a job"
         store.released.set()
-        impatient._timeout_s = WITHIN_S
+        impatient._reads.timeout_s = WITHIN_S
         return await impatient.run("s3", "flights", lambda: store.hang("third")), store.begun
 
     assert asyncio.run(scene()) == ("third", ["first", "third"])

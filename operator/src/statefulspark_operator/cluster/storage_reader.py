@@ -290,19 +290,19 @@ class SnapshotStorageReader:
             store, root = self._opened(parent, target), self._root(target)
             return disposal.dispose(store, folder, root=root, asker=target.asker, now=clock.utc_now())
 
-        await self._run(target, work, timeout_s=storage_threads.DELETION_TIMEOUT_S)
+        await self._threads.delete(_store_of(target), target.owner, work)
 
     async def prune(self, target: StorageTarget, checkpoint: Checkpoint, *, epoch: int, now: datetime) -> PrunedFolder:
         """Remove the files of a job's folder that no snapshot needs, and mark what may be removed later."""
-        return await self._run(
-            target,
+        return await self._threads.delete(
+            _store_of(target),
+            target.owner,
             lambda: storage_pruning.prune(self._root(target), checkpoint, asker=target.asker, epoch=epoch, now=now),
-            timeout_s=storage_threads.DELETION_TIMEOUT_S,
         )
 
     async def purge(self, target: StorageTarget) -> Freed:
         """Delete everything below a job's folder but the proof of it, and return what that was; the call may be repeated."""
-        return await self._run(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
+        return await self._threads.delete(_store_of(target), target.owner, lambda: self._purge(target))
 
     async def check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
         """Check that code is there, has its checksum, and has the job's file."""
@@ -319,12 +319,8 @@ class SnapshotStorageReader:
     def _code_place(self, target: StorageTarget) -> CodePlace:
         return CodePlace(self._root(target), lambda uri: self._open(uri, target))
 
-    async def _run(
-        self, target: StorageTarget, work: Callable[[], Result], *, timeout_s: float | None = None
-    ) -> Result:
-        """Do one thing at a time for a job; stores are told apart by their endpoint, and at the cloud's by their bucket."""
-        store = target.storage.s3.endpoint or target.storage.uri.removeprefix("s3://").partition("/")[0]
-        return await self._threads.run(store, target.owner, work, timeout_s=timeout_s)
+    async def _run(self, target: StorageTarget, work: Callable[[], Result]) -> Result:
+        return await self._threads.run(_store_of(target), target.owner, work)
 
     def _open(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
         """Return the store at a location that may be opened for a job, wherever the location was named."""
@@ -441,6 +437,11 @@ class SnapshotStorageReader:
         root = self._root(target)
         deleted = purging.purge(root, asker=target.asker, holder="the operator", now=clock.utc_now())
         return Freed(deleted.objects, deleted.size_bytes)
+
+
+def _store_of(target: StorageTarget) -> str:
+    """Return what work of other jobs may wait for together with this one's: the endpoint; at the cloud's, the bucket."""
+    return target.storage.s3.endpoint or target.storage.uri.removeprefix("s3://").partition("/")[0]
 
 
 def _latest_checkpoint(root: storage.ObjectStore, snapshots: tuple[catalog.SnapshotRef, ...]) -> Manifest | None:

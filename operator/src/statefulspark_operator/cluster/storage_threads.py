@@ -3,11 +3,15 @@
 They are the operator's own: in asyncio's default pool, which has six threads on two cores, six hung reads would stop every
 other, and the resolution of names. A thread cannot be ended, so work that is given up goes on; nothing is begun twice for
 one job meanwhile.
+
+Deletions last minutes and nobody waits for them to start a job, so they have threads of their own: those for reads are free
+for starts, however many deletions hang.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,9 +24,13 @@ from statefulspark_operator.cluster.storage_shares import Holder, Limits, Places
 
 THREADS = Limits(most=48, most_at_store=16)
 """So that the first namespace gets 24 threads at most, and 8 of them at one store."""
+DELETIONS = Limits(most=12, most_at_store=4)
+"""The same for deletions: at one store two of the first namespace."""
 LARGE = Limits(most=3, most_at_store=3)
 """Pieces of work that may hold large objects at a time, one for each namespace: with what they become when they are parsed,
 each takes up to 200 MB."""
+LARGE_DELETIONS = Limits(most=1, most_at_store=1)
+"""How many of them may be deletions."""
 TIMEOUT_S = 60.0
 """The longest time that a pass waits for an answer of storage."""
 DELETION_TIMEOUT_S = 240.0
@@ -33,47 +41,63 @@ LONGEST_S = 600.0
 Result = TypeVar("Result")
 
 
+class _Lane:
+    """Threads for one kind of work."""
+
+    def __init__(self, name: str, limits: Limits, timeout_s: float) -> None:
+        self.pool = ThreadPoolExecutor(limits.most, thread_name_prefix=name)
+        self.places = Places(limits)
+        self.timeout_s = timeout_s
+
+
 class StorageThreads:
-    """A pool of threads, shared fairly between stores and between namespaces."""
+    """Pools of threads, shared fairly between stores and between namespaces."""
 
     def __init__(self, *, timeout_s: float = TIMEOUT_S, limits: Limits = THREADS, longest_s: float = LONGEST_S) -> None:
-        """Create a pool without threads; they are started when they are needed.
+        """Create pools without threads; they are started when they are needed.
 
         Args:
-            timeout_s: The longest time that a caller waits.
-            limits: Number of threads.
+            timeout_s: The longest time that a caller waits for work that deletes nothing.
+            limits: Number of threads for such work.
             longest_s: The longest time of any work.
         """
-        self._pool = ThreadPoolExecutor(limits.most, thread_name_prefix="storage")
-        self._timeout_s, self._longest_s = timeout_s, longest_s
-        self._threads, self._large = Places(limits), Places(LARGE)
+        self._reads = _Lane("storage", limits, timeout_s)
+        self._deletions = _Lane("deletion", DELETIONS, DELETION_TIMEOUT_S)
+        self._longest_s = longest_s
+        self._large, self._large_deletions = Places(LARGE), Places(LARGE_DELETIONS)
         self._running: dict[str, asyncio.Task[object]] = {}
 
-    async def run(
-        self, store: str, owner: str, work: Callable[[], Result], *, timeout_s: float | None = None
-    ) -> Result:
-        """Run work in a thread, and wait for it for a limited time.
+    async def run(self, store: str, owner: str, work: Callable[[], Result]) -> Result:
+        """Run work that deletes little in a thread, and wait for it for a limited time.
 
         Args:
             store: The store that it waits for.
             owner: The job whose work it is, `namespace/name`; work of the same job that was given up is waited for first.
             work: The work; it may be run again later.
-            timeout_s: The longest time to wait, if it is another one than usual.
 
         Raises:
             TransientError: `StorageSlow`: it did not end in time; it goes on, and its result is dropped.
         """
-        deadline_s = asyncio.get_running_loop().time() + (timeout_s or self._timeout_s)
+        return await self._run(self._reads, Holder(owner.partition("/")[0], store), owner, work)
+
+    async def delete(self, store: str, owner: str, work: Callable[[], Result]) -> Result:
+        """Run work that deletes what may be many files, as `run` does other work."""
+        return await self._run(self._deletions, Holder(owner.partition("/")[0], store), owner, work)
+
+    async def _run(self, lane: _Lane, holder: Holder, owner: str, work: Callable[[], Result]) -> Result:
+        deadline_s = asyncio.get_running_loop().time() + lane.timeout_s
         given_up = self._running.get(owner)
         if given_up is not None:
-            await self._wait(given_up, store, deadline_s)
-        task = asyncio.create_task(self._run(Holder(owner.partition("/")[0], store), work))
+            await self._wait(given_up, holder.store, deadline_s)
+        task = asyncio.create_task(self._run_within_memory(lane, holder, work))
         self._running[owner] = task
         task.add_done_callback(lambda done: self._forget(owner, done))
-        await self._wait(task, store, deadline_s)
+        await self._wait(task, holder.store, deadline_s)
         return task.result().result()
 
-    async def _run(self, holder: Holder, work: Callable[[], Result]) -> asyncio.Future[Result]:
+    async def _run_within_memory(
+        self, lane: _Lane, holder: Holder, work: Callable[[], Result]
+    ) -> asyncio.Future[Result]:
         """Return the work when it has ended, however it did; whoever still wants its result asks for it.
 
         Nearly all work holds little. What exceeds a small allowance is done once more with a large one, a few at a time.
@@ -81,21 +105,24 @@ class StorageThreads:
         """
         # The documents of a usual job take some 10 MB while they are read.
         small = allowance.Allowance(2**20, 10_000, 50_000, time.monotonic() + self._longest_s)
-        ended = await self._run_in_turn(holder, work, small)
+        ended = await self._run_in_turn(lane, holder, work, small)
         if not small.is_exceeded:
             return ended
-        async with self._large.held(holder):
-            return await self._run_in_turn(holder, work, _large(self._longest_s))
+        async with contextlib.AsyncExitStack() as turns:
+            if lane is self._deletions:
+                await turns.enter_async_context(self._large_deletions.held(holder))
+            await turns.enter_async_context(self._large.held(holder))
+            return await self._run_in_turn(lane, holder, work, _large(self._longest_s))
 
     async def _run_in_turn(
-        self, holder: Holder, work: Callable[[], Result], limits: allowance.Allowance
+        self, lane: _Lane, holder: Holder, work: Callable[[], Result], limits: allowance.Allowance
     ) -> asyncio.Future[Result]:
         def limited() -> Result:
             with allowance.holding(limits):
                 return work()
 
-        async with self._threads.held(holder):
-            running = asyncio.get_running_loop().run_in_executor(self._pool, limited)
+        async with lane.places.held(holder):
+            running = asyncio.get_running_loop().run_in_executor(lane.pool, limited)
             running.add_done_callback(_look_at)
             await asyncio.wait({running})
             return running
