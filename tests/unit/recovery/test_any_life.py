@@ -203,7 +203,9 @@ class Life(RuleBasedStateMachine):
         assert len(held) - len(records) <= FILES_PER_CHECKPOINT * (RETAINED + 2), "\n".join(held)
         for folder in catalog.list_all(self.job.store).unfinished:
             left = [(info.key, info.size_bytes) for info in self.job.store.list(folder)]
-            assert left == [(layout.snapshot_manifest(folder), 0)], "only the mark of a savepoint that was given up stays"
+            assert left == [(layout.snapshot_manifest(folder), 0)], (
+                "only the mark of a savepoint that was given up stays"
+            )
 
 
 FILES_PER_CHECKPOINT = 24
