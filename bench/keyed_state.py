@@ -29,7 +29,7 @@ from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from statefulspark.engine import settings
+from statefulspark.engine import gateway, settings
 from statefulspark.operators.keyed import packedlog, registry
 from statefulspark.storage import StorageOptions
 
@@ -50,7 +50,7 @@ _SETTINGS = {
     **settings.worker_settings(),
     # As the runtime has it. Without it Hadoop starts some eighty processes a batch (readlink, chmod) to write local files.
     "spark.sql.streaming.checkpointFileManagerClass": settings.FILE_MANAGER,
-    "spark.driver.extraClassPath": f"{settings.JARS}/*",
+    "spark.driver.extraClassPath": gateway.own_class_path(),
     f"{_STATE}.providerClass": _PROVIDER,
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.checkpointFormatVersion": "2",

@@ -14,19 +14,20 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 REQUIRED = (
     "statefulspark-checkpoint",
-    "hadoop-aws",
     "s3",
     "s3-transfer-manager",
     "sts",
     "apache-client",
     "netty-nio-client",
     "analyticsaccelerator-s3",
-    "spark-sql-kafka-0-10_2.13",
     "spark-token-provider-kafka-0-10_2.13",
     "kafka-clients",
     "commons-pool2",
 )
 """Jars that a driver needs, by name without version: ours, and what jvm/pom.xml names. What those need comes with them."""
+OF_A_RELEASE = ("hadoop-aws", "spark-sql-kafka-0-10_2.13")
+"""Jars that each release of Spark needs in a version of its own, in the folder `spark-4.2` for 4.2."""
+RELEASES = ("4.1", "4.2", "4.3")
 SWITCH = "STATEFULSPARK_WITHOUT_JARS"
 _JARS = Path("src", "statefulspark", "jars")
 
@@ -54,8 +55,16 @@ class JarsHook(BuildHookInterface):
 
 def missing_jars(root: Path) -> list[str]:
     """Return the required jars that the source folder under `root` has not, in the order of REQUIRED."""
-    present = [path.name for path in (root / _JARS).glob("*.jar")]
-    return [name for name in REQUIRED if not any(_is(name, jar) for jar in present)]
+    missing = _missing(REQUIRED, root / _JARS)
+    for release in RELEASES:
+        folder = f"spark-{release}"
+        missing += [f"{folder}/{name}" for name in _missing(OF_A_RELEASE, root / _JARS / folder)]
+    return missing
+
+
+def _missing(names: tuple[str, ...], folder: Path) -> list[str]:
+    present = [path.name for path in folder.glob("*.jar")]
+    return [name for name in names if not any(_is(name, jar) for jar in present)]
 
 
 def _is(name: str, jar: str) -> bool:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pandas as pd
-import statefulspark
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import stateful_processor
+from statefulspark.engine import gateway
 
 BROKERS, SOURCE, TARGET, CHECKPOINTS, ENDPOINT = sys.argv[1:]
-_JARS = Path(statefulspark.__file__).with_name("jars")
 _OURS = "statefulspark-"
 
 
@@ -42,7 +40,8 @@ class Count(stateful_processor.StatefulProcessor):
         """Nothing is held."""
 
 
-jars = ",".join(str(jar) for jar in _JARS.glob("*.jar") if not jar.name.startswith(_OURS))
+own = [jar for folder in gateway.jar_folders() for jar in folder.glob("*.jar")]
+jars = ",".join(str(jar) for jar in own if not jar.name.startswith(_OURS))
 spark = (
     SparkSession.builder.master("local[*]")
     .config("spark.ui.enabled", "false")

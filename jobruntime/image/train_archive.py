@@ -2,7 +2,8 @@
 
 Most of a start is the JVM reading, checking and linking the same ten thousand classes. A short streaming job, with what
 every job uses (RocksDB state, its checkpoint on S3, a Python state function, Parquet), loads them once, and the JVM writes
-them to a file that later JVMs map into memory. The archive fits this very class path and JVM; with any other it is ignored.
+them to a file that later JVMs map into memory. The archive fits this very class path and JVM; a file beside it says of which
+PySpark it is, and with another it is not used.
 
 It is a part of the image's build and not of the product. Of the product it imports `gateway` and what that imports, which
 jobruntime/Dockerfile names, so that the layer with the archive changes with the jars only.
@@ -23,6 +24,7 @@ import training_store
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import stateful_processor
 from statefulspark.engine import gateway
+from statefulspark.sparkinternals import releases
 
 STARTS = 3
 MAINTENANCE_S = 3
@@ -147,6 +149,7 @@ def _make(file: Path, conf: Mapping[str, str]) -> int:
     if not file.is_file():
         print(f"The JVM ended with code {launched.process.returncode} and wrote no archive.", file=sys.stderr)
         return 1
+    gateway.archive_release(file).write_text(releases.version(), "utf-8")
     print(f"{file}: {file.stat().st_size / 1e6:.0f} MB")
     return 0
 

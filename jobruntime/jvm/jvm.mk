@@ -22,20 +22,28 @@ jvm-tools: | $(UV)  # one apt-get at a time
 	@javac --release 17 -version >/dev/null 2>&1 \
 	  || { echo "Java 17 or newer is needed, and javac is $$(javac -version 2>&1); install openjdk-17-jdk-headless."; exit 1; }
 
-# The runtime's pyproject.toml pins PySpark, whose jars decide which versions fit.
-$(JARS_DIR)/.s3a: $(JVM_DIR)/pom.xml jobruntime/pyproject.toml | $(STAMPS)/venv jvm-tools
-	@version=$$(sed -n 's:.*<hadoop.version>\(.*\)</hadoop.version>.*:\1:p' $(JVM_DIR)/pom.xml); \
-	  [ -e "$(PYSPARK_JARS)/hadoop-client-api-$$version.jar" ] \
-	  || { echo "$(JVM_DIR)/pom.xml names hadoop-aws $$version, and PySpark brings $$(basename "$$(ls $(PYSPARK_JARS)/hadoop-client-api-*.jar)" .jar); they must be equal."; exit 1; }
+# What each release of Spark needs of its own: release, hadoop-aws, which must equal the Hadoop client of its PySpark, and the
+# Kafka connector, for 4.3 that of 4.2 until Maven Central has a newer one. tests/spark/internals compares them.
+RELEASE_JARS := 4.1:3.4.2:4.1.2 4.2:3.5.0:4.2.0 4.3:3.5.0:4.2.0
+OF_A_RELEASE := hadoop-aws,spark-sql-kafka-0-10_2.13
+COPY_JARS = mvn -q -B -ntp -f $(JVM_DIR)/pom.xml dependency:copy-dependencies -DincludeScope=runtime
+
+$(JARS_DIR)/.s3a: $(JVM_DIR)/pom.xml $(JVM_DIR)/jvm.mk jobruntime/pyproject.toml | $(STAMPS)/venv jvm-tools
 	rm -rf $(JARS_DIR)
 	@mkdir -p $(JARS_DIR)
-	mvn -q -B -ntp -f $(JVM_DIR)/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(abspath $(JARS_DIR))
+	$(COPY_JARS) -DexcludeArtifactIds=$(OF_A_RELEASE) -DoutputDirectory=$(abspath $(JARS_DIR))
+	set -e; for jars in $(RELEASE_JARS); do IFS=: read -r release hadoop kafka <<<"$$jars"; \
+	  $(COPY_JARS) -DincludeArtifactIds=$(OF_A_RELEASE) -Dhadoop.version=$$hadoop -Dspark.version=$$kafka \
+	    -DoutputDirectory=$(abspath $(JARS_DIR))/spark-$$release; done
 	@touch $@
+
+# One jar serves every release: what they have in different forms is called by reflection (`io.statefulspark.internals`).
+COMPILED_FOR := 4.2
 
 $(CHECKPOINT_JAR): $(JVM_SOURCES) $(JVM_FOLDERS) $(JARS_DIR)/.s3a | jvm-tools
 	rm -rf $(BUILD)/jvm
 	@mkdir -p $(BUILD)/jvm
-	javac --release 17 -Xlint:all,-classfile,-processing,-path -Werror -cp '$(PYSPARK_JARS)/*:$(JARS_DIR)/*' -d $(BUILD)/jvm $(JVM_SOURCES)
+	javac --release 17 -Xlint:all,-classfile,-processing,-path -Werror -cp '$(PYSPARK_JARS)/*:$(JARS_DIR)/*:$(JARS_DIR)/spark-$(COMPILED_FOR)/*' -d $(BUILD)/jvm $(JVM_SOURCES)
 	@# Moved into place: a running JVM that has the old file open keeps it.
 	jar --create --file $(BUILD)/checkpoint.jar --date=2026-01-01T00:00:00Z -C $(BUILD)/jvm .
 	mv $(BUILD)/checkpoint.jar $@

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import pyspark
-import sparksession
+from statefulspark.engine import gateway
 
 _PROGRAM = Path(__file__).parents[1] / "spark" / "engine" / "FailedBatches.java"
 _OPENED = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch")
@@ -31,7 +31,7 @@ def command(folder: Path, seed: int, failed: int, attempts: int = ATTEMPTS) -> l
         attempts: Of how many attempts at a batch one succeeds.
     """
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
-    class_path = f"{Path(pyspark.__file__).parent}/jars/*:{sparksession.JARS}/*"
+    class_path = f"{Path(pyspark.__file__).parent}/jars/*:{gateway.own_class_path()}"
     settings = [f"-Djava.io.tmpdir={folder}", "-Dlog4j2.level=ERROR", "-Xmx512m", "-XX:+UseSerialGC"]
     numbers = map(str, (seed, failed, attempts))
     return ["java", *opened, *settings, "-cp", class_path, str(_PROGRAM), str(folder / "root"), *numbers]

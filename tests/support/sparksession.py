@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import processes
 import pytest
@@ -18,7 +17,6 @@ from s3server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
 from statefulspark.engine import gateway
 from statefulspark.engine import settings as product
 
-JARS = Path(__file__).resolve().parents[2] / "jobruntime" / "src" / "statefulspark" / "jars"
 CHECKPOINT_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 _STREAMING = "spark.sql.streaming"
 _jvms: list[gateway.Launch] = []
@@ -64,14 +62,14 @@ def build_session(endpoint: str, settings: dict[str, str] | None = None) -> Spar
     Its JVM is launched as a driver's is. PySpark's own launcher sets SPARK_HOME, with which every Python process that a
     query starts compiles PySpark again.
     """
-    if not list(JARS.glob("statefulspark-checkpoint.jar")):
-        pytest.fail(f"{JARS} has no jars; run `make jars` first.", pytrace=False)
+    if not list(gateway.JARS.glob("statefulspark-checkpoint.jar")):
+        pytest.fail(f"{gateway.JARS} has no jars; run `make jars` first.", pytrace=False)
     # Python workers must be this interpreter; the shell's python3 may be another version.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.master("local[2]").appName("tests")
     chosen = {
-        "spark.driver.extraClassPath": f"{JARS}/*",
+        "spark.driver.extraClassPath": gateway.own_class_path(),
         "spark.driver.memory": "1500m",
         "spark.driver.extraJavaOptions": processes.SHORT_LIVED,
         "spark.ui.enabled": "false",

@@ -33,7 +33,7 @@ _CODES = {
         SavepointLocationInvalid
         SizeImpossible SizeUnknown
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported StateKept
-        SinkUnknown
+        SinkUnknown SparkTooOld
         StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
         StorageConditionsIgnored
         StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TlsFileInvalid TlsFileMissing TlsIncomplete

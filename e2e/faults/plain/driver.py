@@ -9,11 +9,10 @@ from pathlib import Path
 
 import driverprocess
 import processes
-import statefulspark
+from statefulspark.engine import gateway
 
 JOBS = Path(__file__).with_name("jobs")
 CLOUD = Path(__file__).resolve().parents[3] / "build" / "spark-hadoop-cloud"
-_JARS = Path(statefulspark.__file__).with_name("jars")
 _OURS = "statefulspark-"
 _PYTHON = Path(__file__).with_name("python.sh")
 _WORKS = "Streaming query made progress"
@@ -73,9 +72,10 @@ def split(flags: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def jars() -> list[str]:
     """Return the jars of S3A and Kafka, and Spark's for object stores; none of ours."""
+    own = [jar for folder in gateway.jar_folders() for jar in sorted(folder.glob("*.jar"))]
     cloud = sorted(CLOUD.glob("*.jar"))
     processes.require(cloud[0] if cloud else CLOUD / "spark-hadoop-cloud.jar", "spark-hadoop-cloud")
-    return [str(jar) for jar in (*sorted(_JARS.glob("*.jar")), *cloud) if not jar.name.startswith(_OURS)]
+    return [str(jar) for jar in (*own, *cloud) if not jar.name.startswith(_OURS)]
 
 
 def error_class(text: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 import sparksession
+from statefulspark.engine import gateway
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 WRITERS = 16
@@ -30,7 +31,7 @@ def test_exactly_one_of_sixteen_writers_wins_every_round(request: pytest.Fixture
 
 
 def _race(location: str, settings: dict[str, str]) -> list[str]:
-    class_path = f"{Path(pyspark.__file__).parent}/jars/*:{sparksession.JARS}/*"
+    class_path = f"{Path(pyspark.__file__).parent}/jars/*:{gateway.own_class_path()}"
     command = ["java", "-cp", class_path, str(_PROGRAM), location, str(WRITERS), str(ROUNDS)]
     command += [f"{name}={value}" for name, value in settings.items()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from statefulspark import errors
 from statefulspark.engine import gateway
+from statefulspark.sparkinternals import releases
 
 pytestmark = pytest.mark.slow
 
@@ -105,31 +106,42 @@ def test_the_jvm_leaves_the_process_group_and_ends_with_its_input(java: Path) ->
     assert launched.process.wait(timeout=10) == 0
 
 
-@pytest.mark.parametrize("exists", [True, False], ids=["an archive that exists is used", "one that is absent is not"])
-def test_the_archive_of_the_image(java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exists: bool) -> None:
+@pytest.mark.parametrize(
+    ("release", "is_used"),
+    [
+        pytest.param(releases.version(), True, id="an archive of the installed PySpark is used"),
+        pytest.param("4.0.5", False, id="one of another PySpark is not"),
+        pytest.param(None, False, id="one that is absent is not"),
+    ],
+)
+def test_the_archive_of_the_image(
+    java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str | None, is_used: bool
+) -> None:
     archive = tmp_path / "jvm.jsa"
-    if exists:
+    if release is not None:
         archive.touch()
+        gateway.archive_release(archive).write_text(release)
     monkeypatch.setenv(gateway.ENV_ARCHIVE, str(archive))
     launched = gateway.launch({"spark.driver.extraJavaOptions": "-Da=b '-Dc=d e'"})
     gateway.wait(launched)
     arguments = _arguments(java)
-    assert (f"-XX:SharedArchiveFile={archive}" in arguments) is exists
+    assert (f"-XX:SharedArchiveFile={archive}" in arguments) is is_used
     assert arguments[arguments.index("-Da=b") + 1] == "-Dc=d e"
     launched.stop()
 
 
 def test_the_class_path_names_each_jar_once_in_a_fixed_order() -> None:
-    jars = gateway.class_path(gateway.spark_home())
-    own = [jar for jar in jars if Path(jar).parent == gateway.JARS]
+    jars = gateway.class_path()
+    common, of_release = ([jar for jar in jars if Path(jar).parent == folder] for folder in gateway.jar_folders())
+    own = [*sorted(common), *sorted(of_release)]
     assert len(jars) == len(set(jars))
-    assert jars[: len(own)] == sorted(own)
+    assert jars[: len(own)] == own
     assert Path(jars[len(own)]).name.startswith("slf4j-api-")
     assert not any("*" in jar for jar in jars)
 
 
 def test_the_module_options_are_those_of_sparks_own_launcher() -> None:
-    home = gateway.spark_home()
+    home = releases.home()
     main = ["java", "-Xmx64m", "-cp", f"{home}/jars/*", "org.apache.spark.launcher.Main"]
     printed = subprocess.run(
         [*main, "org.apache.spark.deploy.SparkSubmit", "pyspark-shell"],
@@ -150,14 +162,15 @@ def test_a_start_returns_before_the_jvm_answers(java: Path) -> None:
     assert time.monotonic() - began < 4
 
 
-@pytest.mark.parametrize("version", ["4.1.4", "4.3.0", "4.20.0"])
+@pytest.mark.parametrize("version", ["3.5.8", "4.0.5", "4.4.0", "4.20.0", "5.1.0", "of an unknown release"])
 def test_another_release_of_spark_is_refused_before_its_jvm_starts(
     version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway, "_version", lambda _home: version)
+    monkeypatch.setattr(releases, "version", lambda: version)
 
     with pytest.raises(errors.InternalError, match=rf"PySpark {version} is installed") as refused:
         gateway.launch({})
 
     assert refused.value.reason == "SparkUnsupported"
-    assert f"PySpark {gateway.SPARK} alone" in refused.value.message
+    assert "runs on PySpark 4.1 to 4.3" in refused.value.message
+    assert "pip install 'pyspark>=4.1,<4.4'" in refused.value.message

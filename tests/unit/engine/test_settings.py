@@ -7,7 +7,7 @@ import re
 import pytest
 from statefulspark import errors
 from statefulspark.contract import config, engine
-from statefulspark.engine import settings
+from statefulspark.engine import gateway, settings
 from statefulspark.storage import StorageOptions
 from statefulspark.storage.authorities import Authority
 
@@ -89,8 +89,9 @@ S3A = "spark.hadoop.fs.s3a."
 
 @pytest.mark.parametrize("key", settings.CLASS_PATHS)
 def test_jars_of_the_job_come_after_those_of_the_product(key: str) -> None:
-    assert _conf({})[key] == f"{settings.JARS}/*"
-    assert _conf({key: "/opt/mine/*"})[key] == f"{settings.JARS}/*:/opt/mine/*"
+    own = gateway.own_class_path()
+    assert _conf({})[key] == own
+    assert _conf({key: "/opt/mine/*"})[key] == f"{own}:/opt/mine/*"
 
 
 @pytest.mark.parametrize(

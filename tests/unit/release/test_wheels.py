@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from statefulspark.sparkinternals import releases
 
 RUNTIME = Path(__file__).resolve().parents[3] / "jobruntime"
 _MAVEN = "{http://maven.apache.org/POM/4.0.0}"
@@ -33,16 +34,23 @@ def test_every_jar_that_the_build_names_is_required(hook: ModuleType) -> None:
         if dependency.findtext(f"{_MAVEN}scope", "compile") == "compile"
     }
 
-    assert {*hook.REQUIRED} == {"statefulspark-checkpoint", *shipped}
+    assert {*hook.REQUIRED, *hook.OF_A_RELEASE} == {"statefulspark-checkpoint", *shipped}
 
 
-@pytest.mark.parametrize("absent", ["statefulspark-checkpoint", "hadoop-aws", "s3", "kafka-clients"])
+def test_every_supported_release_of_spark_has_jars(hook: ModuleType) -> None:
+    assert tuple(map(releases.text, releases.SUPPORTED)) == hook.RELEASES
+
+
+@pytest.mark.parametrize("absent", ["statefulspark-checkpoint", "s3", "spark-4.1/hadoop-aws", "kafka-clients"])
 def test_a_jar_that_is_missing_is_named(hook: ModuleType, tmp_path: Path, absent: str) -> None:
     jars = tmp_path / "src" / "statefulspark" / "jars"
     jars.mkdir(parents=True)
-    for name in hook.REQUIRED:
+    of_releases = [f"spark-{release}/{name}" for release in hook.RELEASES for name in hook.OF_A_RELEASE]
+    for name in [*hook.REQUIRED, *of_releases]:
+        path = jars / (f"{name}.jar" if name.startswith("statefulspark") else f"{name}-2.35.4.jar")
+        path.parent.mkdir(exist_ok=True)
         if name != absent:
-            (jars / (f"{name}.jar" if name.startswith("statefulspark") else f"{name}-2.35.4.jar")).touch()
+            path.touch()
 
     assert hook.missing_jars(tmp_path) == [absent]
 

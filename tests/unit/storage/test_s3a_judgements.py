@@ -34,7 +34,7 @@ _OF_TLS = {
 
 
 def a_jar_of(artifact: str) -> zipfile.ZipFile:
-    (path,) = gateway.JARS.glob(f"{artifact}-[0-9]*.jar")
+    (path,) = (path for folder in gateway.jar_folders() for path in folder.glob(f"{artifact}-[0-9]*.jar"))
     return zipfile.ZipFile(path)
 
 

@@ -13,10 +13,8 @@ The JVM ends when its standard input is closed, so it never outlives this proces
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import os
-import re
 import shlex
 import shutil
 import struct
@@ -28,14 +26,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from statefulspark import errors
+from statefulspark.sparkinternals import releases
 
 JARS = Path(__file__).resolve().parents[1] / "jars"
 ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
-"""Path of the class-data-sharing archive; the JVM ignores an archive that does not match it."""
+"""Path of the class-data-sharing archive. A file beside it says of which PySpark it is, see `archive_release`."""
 START_LIMIT_S = 120.0
 DEFAULT_MEMORY = "1g"
-SPARK = "4.2"
-"""The release of Spark whose internals the engine knows."""
 _POLL_INTERVAL_S = 0.02
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _log = logging.getLogger(__name__)
@@ -68,7 +65,7 @@ MODULE_OPTIONS = (
     "--enable-native-access=ALL-UNNAMED",
     "-Dderby.connection.requireAuthentication=false",
 )
-"""The options of Spark's own launcher (`org.apache.spark.launcher.JavaModuleOptions` of 4.2); a test compares them."""
+"""The options of Spark's own launcher (`org.apache.spark.launcher.JavaModuleOptions`); a test compares them."""
 
 START_OPTIONS = (
     "-XX:Tier4InvocationThreshold=150000",
@@ -204,7 +201,7 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
     Raises:
         InternalError: `SparkMissing`, `SparkUnsupported` or `JavaMissing`.
     """
-    home = spark_home()
+    jars = class_path()
     java_home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{java_home}/bin" if java_home else os.environ.get("PATH", ""))
     if java is None:
@@ -212,13 +209,11 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
     folder = Path(tempfile.mkdtemp(prefix="statefulspark-jvm-"))
     settings = folder / "spark.properties"
     settings.write_text("".join(f"{_escape(key, is_key=True)}={_escape(value)}\n" for key, value in conf.items()))
-    archive = os.environ.get(ENV_ARCHIVE, "")
     is_training = any("ArchiveClassesAtExit" in option for option in java_options)
-    has_archive = bool(archive) and Path(archive).is_file() and not is_training
-    archive_options = [f"-XX:SharedArchiveFile={archive}"] if has_archive else []
+    archive_options = [f"-XX:SharedArchiveFile={os.environ[ENV_ARCHIVE]}"] if has_archive() and not is_training else []
     command = [
         java,
-        *["-cp", ":".join(class_path(home))],
+        *["-cp", ":".join(jars)],
         f"-Xmx{conf.get('spark.driver.memory', DEFAULT_MEMORY)}",
         *MODULE_OPTIONS,
         *START_OPTIONS,
@@ -238,6 +233,20 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
     }
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stderr, env=env, start_new_session=True)
     return Launch(process, folder)
+
+
+def archive_release(archive: Path) -> Path:
+    """Return the file that has the version of PySpark whose classes are in an archive."""
+    return archive.with_name(f"{archive.name}.pyspark")
+
+
+def has_archive() -> bool:
+    """Tell whether there is an archive of the installed PySpark: with one of another, the JVM warns and goes without."""
+    named = os.environ.get(ENV_ARCHIVE)
+    if not named or not Path(named).is_file():
+        return False
+    release = archive_release(Path(named))
+    return release.is_file() and release.read_text("utf-8") == releases.version()
 
 
 def wait(launched: Launch, *, packages: str | None = None) -> tuple[int, str]:
@@ -273,36 +282,32 @@ def wait(launched: Launch, *, packages: str | None = None) -> tuple[int, str]:
     return port, connection[8 : 8 + length].decode()
 
 
-def spark_home() -> Path:
-    """Return PySpark's folder, without importing it.
+def jar_folders() -> tuple[Path, ...]:
+    """Return the folders with the product's own jars: for every release of Spark, and for the installed one.
 
     Raises:
-        InternalError: `SparkMissing`, or `SparkUnsupported`: the installed release is another one than `SPARK`.
+        InternalError: `SparkMissing` or `SparkUnsupported`.
     """
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise errors.InternalError("SparkMissing", "PySpark is not installed; install statefulspark[spark].")
-    home = Path(spec.submodule_search_locations[0])
-    version = _version(home)
-    if not version.startswith(f"{SPARK}."):
-        raise errors.InternalError(
-            "SparkUnsupported",
-            f"PySpark {version} is installed, and this release of statefulspark runs on PySpark {SPARK} alone. Install "
-            f"statefulspark[spark], which brings it; in an image, begin from the image of this release.",
-        )
-    return home
+    return JARS, JARS / releases.folder_name()
 
 
-def _version(home: Path) -> str:
-    """Return the release of PySpark as its own file says it, since a reader of its metadata costs imports in a start."""
-    text = home.joinpath("version.py").read_text("utf-8")
-    stated = re.search(r"""^__version__\b.*["'](.+)["']$""", text, re.MULTILINE)
-    return stated[1] if stated is not None else "of an unknown release"
+def own_class_path() -> str:
+    """Return the product's own jars as a class path with wildcards.
+
+    Raises:
+        InternalError: `SparkMissing` or `SparkUnsupported`.
+    """
+    return ":".join(f"{folder}/*" for folder in jar_folders())
 
 
-def class_path(home: Path) -> list[str]:
-    """Return the paths of all jars, sorted: a wildcard has the file system's order, which the archive would not match."""
-    own_jars, spark_jars = sorted(JARS.glob("*.jar")), sorted((home / "jars").glob("*.jar"))
+def class_path() -> list[str]:
+    """Return the paths of all jars, sorted: a wildcard has the file system's order, which the archive would not match.
+
+    Raises:
+        InternalError: `SparkMissing` or `SparkUnsupported`.
+    """
+    own_jars = [jar for folder in jar_folders() for jar in sorted(folder.glob("*.jar"))]
+    spark_jars = sorted((releases.home() / "jars").glob("*.jar"))
     # Spark's launcher puts this jar first, because other jars contain older copies of its classes.
     first = [jar for jar in spark_jars if jar.name.startswith("slf4j-api-")]
     return [str(jar) for jar in [*own_jars, *first, *(jar for jar in spark_jars if jar not in first)]]

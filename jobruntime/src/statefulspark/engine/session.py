@@ -210,7 +210,7 @@ def executors(session: SparkSession) -> frozenset[str]:
     """Return the executors in other processes that are registered now, by their addresses."""
     context = session._jsc.sc()
     addresses = str(context.getExecutorMemoryStatus().keys().mkString(" ")).split()
-    own = str(context.env().blockManager().blockManagerId().hostPort())
+    own = str(jvm_view(session).io.statefulspark.internals.Environment.address())
     return frozenset(addresses) - {own}
 
 

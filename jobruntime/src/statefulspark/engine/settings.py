@@ -22,7 +22,6 @@ S3_INTERCEPTORS = "io.statefulspark.storage.NotFoundInterceptor,io.statefulspark
 FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-JARS = gateway.JARS
 CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
 AUTHORITIES = "spark.hadoop.statefulspark.s3.ca"
@@ -109,7 +108,7 @@ def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]
         **_storage(options),
     }
     # The product's jars come before those that the job has on its class path.
-    return conf | {key: ":".join(filter(None, (f"{JARS}/*", conf.get(key)))) for key in CLASS_PATHS}
+    return conf | {key: ":".join(filter(None, (gateway.own_class_path(), conf.get(key)))) for key in CLASS_PATHS}
 
 
 def _guaranteed() -> dict[str, str]:

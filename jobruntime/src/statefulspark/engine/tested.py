@@ -92,12 +92,7 @@ def stop_all(spark: SparkSession, uids: Iterable[str]) -> None:
 def end_workers(spark: SparkSession) -> None:
     """End every Python process of Spark's, with all that is in its memory, and unload the state that the JVM has open."""
     jvm = spark_session.jvm_view(spark)
-    environment = jvm.org.apache.spark.SparkEnv.get()
-    field = environment.getClass().getDeclaredField("pythonWorkers")
-    field.setAccessible(True)
-    factories = field.get(environment).values().toSeq()
-    for index in range(factories.size()):
-        factories.apply(index).stop()
+    jvm.io.statefulspark.internals.Environment.stopPythonWorkers()
     getattr(jvm, f"{_STREAMING}.state.StateStore").stop()
 
 

@@ -16,6 +16,7 @@ from statefulspark import errors
 from statefulspark.engine import session as spark_session
 from statefulspark.evolution import parallelism
 from statefulspark.planning import probe
+from statefulspark.sparkinternals import batchplan
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject, JVMView
@@ -73,6 +74,7 @@ def run(frame: DataFrame, mode: str, root: str, *, partitions: int, operators: C
     try:
         with _settings_in_tasks(session, settings):
             incremental.toRdd().count()
+        batchplan.write_metadata(incremental)
         ids_by_operator = {operator: ids for operator, ids in _ids(incremental.executedPlan()) if operator in operators}
     finally:
         coordinator.deactivateInstances(incremental.runId())

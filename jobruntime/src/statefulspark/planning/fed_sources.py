@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark.operators.functions import datasource
 from statefulspark.planning import probe, replacing
+from statefulspark.sparkinternals import arrowtypes
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -69,7 +69,7 @@ def replace(frame: DataFrame, query: str, folder_of: Callable[[str], Path]) -> t
             )
         name, schema = given or _name(leaf), replacing.schema_of(leaf)
         folder = folder_of(name)
-        fed[name] = FedSource(query, name, folder, arrow_types.to_arrow_schema(schema, timezone="UTC"))
+        fed[name] = FedSource(query, name, folder, arrowtypes.to_arrow_schema(schema, timezone="UTC"))
         streams.append(spark.readStream.schema(schema).option("maxFilesPerTrigger", "1").parquet(folder.as_uri()))
     return replacing.replace_sources(frame, streams), tuple(fed.values())
 

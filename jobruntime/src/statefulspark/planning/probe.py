@@ -1,6 +1,6 @@
 """Reads from a query's plan what state it has: plans the query as Spark would, without running it.
 
-Spark numbers stateful operators top down while it plans a batch (IncrementalExecution, Spark 4.2). Planning the same
+Spark numbers stateful operators top down while it plans a batch (IncrementalExecution). Planning the same
 DataFrame gives the same numbers; no source is opened, no sink called, no Python function started. Sources are counted as
 Spark counts them at the start of a query: one line per streaming relation in the analyzed plan, top down; equal relations
 share one folder.
@@ -17,12 +17,12 @@ from statefulspark.checkpoint import plans
 from statefulspark.engine import session as spark_session
 from statefulspark.operators.keyed import packing
 from statefulspark.planning import declared, source_names
+from statefulspark.sparkinternals import batchplan
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql import DataFrame, SparkSession
 
-_STREAMING = "org.apache.spark.sql.execution.streaming"
 _OPERATION_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 _FILES = re.compile(r"^FileSource\[(.*)\]$")
 RELATIONS = frozenset({"StreamingRelation", "StreamingRelationV2"})
@@ -59,7 +59,7 @@ def plan(frame: DataFrame, mode: str) -> QueryPlan:
     analyzed = frame._jdf.queryExecution().analyzed()
     spark_session.activate(frame.sparkSession)
     jvm = spark_session.jvm_view(frame.sparkSession)
-    # Spark checks this at the start of a query, and not before (ResolveWriteToStream, Spark 4.2).
+    # Spark checks this at the start of a query, and not before (ResolveWriteToStream).
     if frame.sparkSession.conf.get(_OPERATION_CHECK) == "true":
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(analyzed, _output_mode(jvm, mode))
@@ -99,27 +99,8 @@ def execution(
         engine: The JVM's session that plans and runs the batch; the session's own when omitted.
     """
     jvm = spark_session.jvm_view(session)
-    runtime = getattr(jvm, f"{_STREAMING}.runtime.IncrementalExecution")
-    module = getattr(jvm, f"{_STREAMING}.checkpointing.OffsetSeqMetadata$")
-    conf = {} if partitions is None else {"spark.sql.shuffle.partitions": str(partitions)}
-    metadata = getattr(module, "MODULE$").apply(0, 0, jvm.PythonUtils.toScalaMap(conf))
-    return cast(
-        "JavaObject",
-        runtime(
-            engine or session._jsparkSession,
-            analyzed,
-            _output_mode(jvm, mode),
-            state_root,
-            jvm.java.util.UUID.randomUUID(),
-            jvm.java.util.UUID.randomUUID(),
-            0,
-            jvm.scala.Option.empty(),
-            metadata,
-            getattr(jvm, f"{_STREAMING}.runtime.WatermarkPropagator").noop(),
-            partitions is not None,
-            *(getattr(runtime, f"$lessinit$greater$default${number}")() for number in (12, 13, 14, 15)),
-        ),
-    )
+    on = engine or session._jsparkSession
+    return batchplan.plan_batch(jvm, on, analyzed, _output_mode(jvm, mode), state_root, partitions=partitions)
 
 
 def nodes(plan: JavaObject) -> Iterator[JavaObject]:

@@ -1,4 +1,4 @@
-"""Changes the number of state partitions with Spark's own offline repartition (Spark 4.2).
+"""Changes the number of state partitions with Spark's own offline repartition.
 
 It reads the state of every operator of a query, shuffles it by key and writes it again, as one more batch without input:
 batch N + 1. It runs in a generation that nothing uses yet, so a failure changes nothing else.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.streaming.query import StreamingCheckpointManager
-
 from statefulspark import errors
+from statefulspark.sparkinternals import rewriting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,16 +26,16 @@ def repartition(session: SparkSession, root: str, partitions: int) -> None:
         partitions: The new number.
 
     Raises:
+        SpecRejectedError: `SparkTooOld`.
         StateUnknownError: `RepartitionFailed`.
     """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    # This access creates the coordinator of state stores, which Spark 4.2 does not do on its own.
+    # This access creates the coordinator of state stores, which Spark does not do on its own.
     _ = session.streams.active
-    manager = StreamingCheckpointManager(session._jsparkSession.streamingCheckpointManager())
     try:
-        manager.repartition(root, partitions)
+        rewriting.repartition(session, root, partitions)
     except (PySparkException, Py4JError) as error:
         first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         raise errors.StateUnknownError(

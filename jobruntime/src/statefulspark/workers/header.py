@@ -1,17 +1,14 @@
-"""Reads the header of a task without consuming it, so that the process that runs the task can read it again.
-
-The header has this order, as PySpark's `worker.main` reads it: partition, Python version, the task's context, files,
-broadcast variables and the kind of function.
-"""
+"""Reads the header of a task without consuming it, so that the process that runs the task can read it again."""
 
 from __future__ import annotations
 
-import json
 import socket
 import struct
 from typing import Final
 
 from pyspark import util
+
+from statefulspark.sparkinternals import taskheader
 
 _STATEFUL = frozenset(
     {
@@ -23,11 +20,9 @@ _STATEFUL = frozenset(
 )
 _QUERY: Final = "sql.streaming.queryId"
 """Spark's local property with the id of a streaming query; the id stays the same after a restart."""
+_LENGTH: Final = struct.Struct("!i")
 _MAX_HEADER_BYTES = 32 << 10
 """Bytes that the buffer of every connection can hold; the rest of a longer header is not read."""
-_INT: Final = struct.Struct("!i")
-_LONG: Final = struct.Struct("!q")
-_BOOL: Final = struct.Struct("!?")
 
 
 class _PeekReader:
@@ -48,7 +43,7 @@ class _PeekReader:
 
     def text(self) -> str:
         """Return a text, which is preceded by its length."""
-        return self._bytes(self.read(_INT)).decode()
+        return self._bytes(self.read(_LENGTH)).decode()
 
     def _bytes(self, size: int) -> bytes:
         end = self._position + size
@@ -69,23 +64,9 @@ def partition_of_state(connection: socket.socket) -> str | None:
     """
     reader = _PeekReader(connection)
     try:
-        partition, _version = reader.read(_INT), reader.text()
-        query = json.loads(reader.text()).get("localProperties", {}).get(_QUERY, "")
-        kind = _kind_of_function(reader)
+        partition = taskheader.read_partition(reader)
+        properties = taskheader.read_local_properties(reader)
+        kind = taskheader.read_kind_of_function(reader) if properties is not None else None
     except EOFError:
         return None
-    return f"{query}/{partition}" if kind in _STATEFUL else None
-
-
-def _kind_of_function(reader: _PeekReader) -> int | None:
-    _folder_of_files = reader.text()
-    for _ in range(reader.read(_INT)):
-        reader.text()
-    is_encrypted, variables = reader.read(_BOOL), reader.read(_INT)
-    if is_encrypted:
-        return None
-    for _ in range(variables):
-        is_new = reader.read(_LONG) >= 0
-        if is_new:
-            reader.text()
-    return reader.read(_INT)
+    return f"{properties.get(_QUERY, '')}/{partition}" if properties is not None and kind in _STATEFUL else None

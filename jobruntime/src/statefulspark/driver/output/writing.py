@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark import errors
 from statefulspark.declaration import Output, batch_writer
@@ -26,6 +25,7 @@ from statefulspark.operators import columns, spark_errors
 from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.sinks import visibility
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
+from statefulspark.sparkinternals import arrowtypes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -118,7 +118,7 @@ def check_schema(output: Output, options: StorageOptions) -> None:
     if not isinstance(output.sink, DriverSink):  # It gets Spark's own rows.
         columns.require_usable(output.frame, f"The stream of the sink {output.uid!r}")
     if isinstance(output.sink, ChecksSchema):
-        schema = arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC")
+        schema = arrowtypes.to_arrow_schema(output.frame.schema, timezone="UTC")
         with sink_calls.calling(output.sink, output.uid, "check_schema", reason="SinkInvalid"):
             output.sink.check_schema(schema, options)
 

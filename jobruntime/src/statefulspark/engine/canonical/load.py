@@ -25,6 +25,7 @@ from statefulspark.contract import statevariables
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.engine import taskcounts
 from statefulspark.engine.canonical import export, state_tables, tasks
+from statefulspark.sparkinternals import releases
 from statefulspark.state import keygroups
 from statefulspark.storage.port import ObjectStore
 
@@ -88,7 +89,9 @@ def import_state(
     Raises:
         SnapshotCorruptError: `CanonicalMissing`, `CanonicalUnreadable`.
         StateUnknownError: `CanonicalFailed`: Spark could not write the state; the message says why.
+        SpecRejectedError: `SparkTooOld`.
     """
+    releases.require(releases.WRITING_STATE)
     import_session = state_tables.side_session(session)
     originals = {state_import.renamed.get(query.uid, query.uid): query for query in state_import.originals}
     return tuple(_import_query(import_session, state_import, originals[query.uid], query) for query in queries)

@@ -23,6 +23,7 @@ from statefulspark.engine.canonical import export
 from statefulspark.evolution import rewrite
 from statefulspark.packs import names as packs
 from statefulspark.recovery import restore
+from statefulspark.sparkinternals import releases
 from statefulspark.storage import StorageOptions
 
 
@@ -36,7 +37,7 @@ def engine() -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("statefulspark offline")
     for name, value in {
-        "spark.driver.extraClassPath": f"{gateway.JARS}/*",
+        "spark.driver.extraClassPath": gateway.own_class_path(),
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
@@ -85,7 +86,9 @@ def convert(
     Raises:
         SnapshotCorruptError: `SnapshotBroken`, naming the file; nothing of this query was written. Also, as
             StateUnknownError: See `export.export`.
+        SpecRejectedError: `SparkTooOld`.
     """
+    releases.require(releases.READING_STATE)
     return tuple(_convert_one(source, query, target, options, only, on_progress) for query in queries)
 
 

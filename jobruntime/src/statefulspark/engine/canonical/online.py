@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from statefulspark.checkpoint import progress, savepoint, transfer
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat
 from statefulspark.engine.canonical import export
+from statefulspark.sparkinternals import releases
 from statefulspark.storage.port import ObjectStore
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ class CanonicalWriter:
         Raises:
             SnapshotCorruptError, StateUnknownError: See `export.export`; no savepoint was made.
             PreconditionFailedError: `SavepointExists`; a newer epoch owns the job.
+            SpecRejectedError: `SparkTooOld`.
         """
+        releases.require(releases.READING_STATE)
         hadoop = transfer.hadoop_uri(self.store.uri)
         work = export.Export(
             self.store,

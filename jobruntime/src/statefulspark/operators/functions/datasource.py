@@ -1,4 +1,4 @@
-"""The Python data source through which Spark reads a stateful source (Spark 4.2's `DataSourceStreamReader`).
+"""The Python data source through which Spark reads a stateful source (`DataSourceStreamReader`).
 
 Spark runs the reader in a separate process on the driver's machine, which asks the driver for offsets. Workers read
 partitions directly from the segment on storage.
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from statefulspark import storage
 from statefulspark.sources import rendezvous, segmentfile
+from statefulspark.sparkinternals.streamreaders import SupportsTriggerAvailableNow
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
     from statefulspark.sources.feed import SegmentLocation
+    from statefulspark.sparkinternals.streamreaders import ReadLimit
     from statefulspark.storage import StorageOptions
 
 FORMAT = "statefulspark-source"

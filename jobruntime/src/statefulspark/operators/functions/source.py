@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from pyspark.sql.pandas import types as arrow_types
 from pyspark.sql.types import StructType
 
 from statefulspark import errors
@@ -13,6 +12,7 @@ from statefulspark.operators import columns
 from statefulspark.operators.functions import datasource, registry
 from statefulspark.operatorstate import sink
 from statefulspark.operatorstate.functions import SourceFunction
+from statefulspark.sparkinternals import arrowtypes, releases
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,8 +47,10 @@ def read_function(
     Raises:
         InvalidArgumentError: `UidInvalid`, `OperatorUidTaken`, `FunctionInvalid`, `ParallelismInvalid`, `SchemaInvalid`,
             `BufferInvalid`, or `NoQuery` outside a query function.
+        SpecRejectedError: `SparkTooOld`.
     """
     building = registry.building()
+    releases.require(releases.STATEFUL_SOURCES)
     require_uid(uid, "a source")
     sink.require_parallelism(parallelism)
     if not isinstance(function, SourceFunction):
@@ -66,7 +68,7 @@ def read_function(
         query_uid=building.query_uid,
         function=function,
         parallelism=parallelism,
-        schema=arrow_types.to_arrow_schema(rows_schema, timezone="UTC"),
+        schema=arrowtypes.to_arrow_schema(rows_schema, timezone="UTC"),
         buffer_rows=buffer_rows,
     )
     building.registry.add(declared)

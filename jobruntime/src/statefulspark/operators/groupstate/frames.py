@@ -12,12 +12,11 @@ from typing import cast
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import conversion
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark.operators.transform import inputs, keys
 from statefulspark.operators.transform.wrapping import KeyedInput
+from statefulspark.sparkinternals import arrowtypes, pandasvalues
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +37,7 @@ class PandasOptions:
         """Return the columns of a table."""
         return inputs.convert_columns(
             table.combine_chunks(),
-            lambda part: conversion.ArrowBatchTransformer.to_pandas(
-                part, timezone=self.timezone, prefer_int_ext_dtype=self.extended_integers
-            ),
+            lambda part: pandasvalues.to_series(part, timezone=self.timezone, extended_integers=self.extended_integers),
         )
 
 
@@ -67,7 +64,7 @@ class StateFrames:
         self._key, self._hidden, self._pandas_options = tuple(key), hidden, pandas_options
         self._columns = list(names or schema.names)[hidden:]
         self._kinds = [schema[name].dataType for name in self._key]
-        arrow = [arrow_types.to_arrow_type(kind, timezone=pandas_options.timezone) for kind in self._kinds]
+        arrow = [arrowtypes.to_arrow_type(kind, timezone=pandas_options.timezone) for kind in self._kinds]
         self._key_schema = pa.schema(list(zip(self._key, arrow, strict=True)))
 
     def group_by_key(self, table: pa.Table) -> list[KeyedInput]:

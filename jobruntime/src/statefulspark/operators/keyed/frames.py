@@ -14,9 +14,9 @@ from typing import cast
 import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as spark_types
-from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark import errors, rowvalues
+from statefulspark.sparkinternals import arrowtypes
 
 
 class OutputSchema:
@@ -30,7 +30,7 @@ class OutputSchema:
 
     def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
         self._names = tuple(schema.names)
-        self._types = [arrow_types.to_arrow_type(field.dataType, timezone=timezone) for field in schema.fields]
+        self._types = [arrowtypes.to_arrow_type(field.dataType, timezone=timezone) for field in schema.fields]
         self._nested = [isinstance(f.dataType, _NESTED) for f in schema.fields]
         self._uid = uid
 

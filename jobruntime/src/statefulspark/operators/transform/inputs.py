@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
-from pyspark.sql import SparkSession, conversion
+from pyspark.sql import SparkSession
 from pyspark.sql import types as spark_types
 
 from statefulspark import rowvalues
 from statefulspark.operators.transform import keys
 from statefulspark.operators.transform.wrapping import KeyedInput
+from statefulspark.sparkinternals import pandasvalues
 from statefulspark.state import rows as keyed_rows
 
 if TYPE_CHECKING:
@@ -140,9 +141,7 @@ class FrameInputs:
 
         positions = [table.column_names.index(name) for name in self._key]
         named = table.rename_columns(list(self._names or table.column_names)).combine_chunks()
-        series = convert_columns(
-            named, lambda part: conversion.ArrowBatchTransformer.to_pandas(part, timezone=self._timezone)
-        )
+        series = convert_columns(named, lambda part: pandasvalues.to_series(part, timezone=self._timezone))
         grouped: dict[object, list[tuple[object, ...]]] = {}
         # Via tuples: Spark's operator builds the frame of a key so, which determines its types.
         for key, row in zip(self.keys(table), pd.concat(series, axis=1).itertuples(index=False), strict=True):

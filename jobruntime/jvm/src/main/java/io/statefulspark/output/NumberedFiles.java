@@ -1,16 +1,14 @@
 package io.statefulspark.output;
 
+import io.statefulspark.internals.Differences;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.sql.SQLContext;
 import org.apache.spark.sql.classic.SparkSession;
-import org.apache.spark.sql.execution.datasources.DataSource;
 import org.apache.spark.sql.execution.streaming.Sink;
 import org.apache.spark.sql.execution.streaming.sinks.FileStreamSink;
 import org.apache.spark.sql.sources.StreamSinkProvider;
 import org.apache.spark.sql.streaming.OutputMode;
-import scala.Option;
 import scala.collection.immutable.Map;
-import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
 /** Makes Spark's sink of files, with numbers of batches that follow those of the sink's log; see {@link FileSink}. */
@@ -19,12 +17,10 @@ public final class NumberedFiles implements StreamSinkProvider {
   static final String FORMAT = "statefulspark.format";
 
   @Override
-  @SuppressWarnings("unchecked")
   public Sink createSink(SQLContext context, Map<String, String> options, Seq<String> partitions, OutputMode mode) {
     SparkSession session = (SparkSession) context.sparkSession();
     Map<String, String> own = options.removed(FORMAT);
-    Sink sink = DataSource.apply(session, options.apply(FORMAT), (Seq<String>) (Object) Nil$.MODULE$, Option.empty(),
-        partitions, Option.empty(), own, Option.empty(), Option.empty()).createSink(mode);
+    Sink sink = Differences.sink(session, options.apply(FORMAT), partitions, own, mode);
     if (!(sink instanceof FileStreamSink)) {
       throw new IllegalStateException(options.apply(FORMAT) + " makes " + sink + ", and not Spark's sink of files.");
     }

@@ -1,5 +1,6 @@
 package io.statefulspark.state;
 
+import io.statefulspark.internals.Differences;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
@@ -20,7 +21,6 @@ import org.apache.spark.sql.types.BinaryType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** Reads one state store of one operator at a committed batch, as a table with a column per column family. */
@@ -40,12 +40,10 @@ public final class StateReader {
     List<Path> paths = new ArrayList<>();
     schemaPaths.forEach(path -> paths.add(new Path(path)));
     StateSchemaCompatibilityChecker schemas =
-        new StateSchemaCompatibilityChecker(
+        Differences.schemas(
             new StateStoreProviderId(id, UUID.randomUUID()),
             session.sessionState().newHadoopConf(),
-            CollectionConverters.asScala(paths).toList(),
-            Option.empty(),
-            false);
+            CollectionConverters.asScala(paths).toList());
     StructType families = new StructType();
     for (StateStoreColFamilySchema schema : CollectionConverters.asJava(schemas.readSchemaFile())) {
       StructType family = new StructType().add("key", schema.keySchema()).add("value", schema.valueSchema());
