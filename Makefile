@@ -24,6 +24,7 @@ include e2e/faults/faults.mk
 include bench/dashboard.mk
 include docs/docs.mk
 include release/release.mk
+include tests/spark/internals/compat.mk
 
 .PHONY: help demo demo-kubernetes demo-kubernetes-needs unit test coverage mutants census lint types format crds lock bench e2e e2e-full page fuzz failed-batches clean venv
 
@@ -57,6 +58,7 @@ lock: $(UV) ## Resolve the requirements anew into hashed lock files without an i
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt requirements/build.in -o requirements/build.txt
 	$(UV) pip compile $(LOCK) requirements/docs.in -o requirements/docs.txt
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt requirements/fuzz.in -o requirements/fuzz.txt
+	for spark in 4.1 4.3; do $(UV) pip compile $(LOCK) requirements/spark-$$spark.in -o requirements/spark-$$spark.txt; done
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	--no-emit-package statefulspark --no-emit-package statefulspark-operator
 
