@@ -94,7 +94,7 @@ SIDE_BY_SIDE = -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 unit: $(STAMPS)/venv ## Run the tests of the rules in two minutes: no server, no Java, no root
 	$(PYTEST) $(SIDE_BY_SIDE) -m "not spark and not s3 and not api and not slow" tests/unit tests/golden tests/architecture
 
-TEST_NEEDS := $(STAMPS)/venv jars $(JVM_ARCHIVE) servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus
+TEST_NEEDS := $(STAMPS)/venv jars $(JVM_ARCHIVE) servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/promtool $(BUILD)/bin/kstatus
 .PHONY: test-needs
 test-needs: $(TEST_NEEDS)
 test coverage: export STATEFULSPARK_JVM_ARCHIVE := $(abspath $(JVM_ARCHIVE))

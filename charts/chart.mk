@@ -12,3 +12,10 @@ $(HELM): charts/chart.mk
 	@mkdir -p $(dir $@)
 	GOBIN=$(abspath $(dir $@)) CGO_ENABLED=0 go install -trimpath -ldflags "$(HELM_LDFLAGS)" helm.sh/helm/v3/cmd/helm@$(HELM_VERSION)
 	@touch $@
+
+# promtool has Prometheus's own engine for rules. It comes from the same pinned module as the server of the dashboard's picture.
+PROMTOOL := $(BUILD)/bin/promtool
+$(PROMTOOL): $(wildcard bench/dashboard/server/*) | go-tool
+	@mkdir -p $(dir $@)
+	@echo "Building promtool (a minute or two, once)"
+	cd bench/dashboard/server && CGO_ENABLED=0 go build -trimpath -tags remove_all_sd -ldflags '-s -w' -o $(abspath $@) github.com/prometheus/prometheus/cmd/promtool

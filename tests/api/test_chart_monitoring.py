@@ -131,15 +131,6 @@ def test_an_idle_job_whose_checkpoints_wait_for_input_is_no_alert() -> None:
     assert "statefulspark_query_last_commit_timestamp_seconds" in compared
 
 
-@pytest.mark.parametrize("name", ["StatefulSparkJobStalled", "StatefulSparkJobNotReady"])
-def test_a_blocked_upgrade_raises_its_own_alert_and_no_other(name: str) -> None:
-    (alert,) = (alert for alert in alerts() if alert["alert"] == name)
-
-    _, *exceptions = resources.text(alert, "expr").split("unless on (job_namespace, job_name)")
-
-    assert any('condition="UpgradeBlocked"} == 1' in exception for exception in exceptions)
-
-
 def test_no_series_has_a_label_that_prometheus_gives_a_target() -> None:
     """Prometheus would rename it to `exported_...`, and the rules would find nothing."""
     exposed = (ROOT / "tests" / "golden" / "metrics" / f"{name}.prom" for name in ("driver", "operator"))
