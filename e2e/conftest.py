@@ -27,6 +27,7 @@ REPRESENTATIVE = (
     "test_never_down.py::test_warm_upgrade_goes_on_in_place",
     "test_storage_away.py::test_running_job_outlives_an_outage",
     "test_tls.py::test_job_with_tls_is_seen_handed_over_and_suspended",
+    "test_uninstall.py::test_the_chart_stays_until_the_last_job_is_deleted",
 )
 """Scenarios that `make e2e` runs: each kind of trouble once, in less than twenty minutes; `make e2e-full` runs all."""
 

@@ -205,13 +205,17 @@ def uninstall_check(namespaces: tuple[str, ...]) -> int:
     """Run `uninstall-check`."""
     from statefulspark_operator.engine import uninstall  # The cluster's libraries again.
 
-    remaining = asyncio.run(uninstall.look(namespaces))
+    anyway = "To uninstall all the same, use `helm uninstall --no-hooks`."
+    try:
+        remaining = asyncio.run(uninstall.look(namespaces))
+    except errors.StatefulSparkError as error:
+        terminal.note(f"Nobody can tell whether jobs or savepoints remain: {error.message} {anyway}")
+        return 1
     for name in remaining:
         terminal.write(name)
     if remaining:
         terminal.note(
-            "Delete these first: only the operator can end their deletion (docs/howto/install.md, Uninstall). To uninstall "
-            "all the same, use `helm uninstall --no-hooks`."
+            f"Delete these first: only the operator can end their deletion (docs/howto/install.md, Uninstall). {anyway}"
         )
     return 1 if remaining else 0
 

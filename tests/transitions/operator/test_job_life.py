@@ -10,6 +10,7 @@ import pytest
 from jobworld import JobWorld
 from statefulspark.contract.config import ClaimMode
 from statefulspark.contract.manifest import SnapshotKind
+from statefulspark_operator.api import names
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import DriverState, Phase, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
@@ -470,6 +471,20 @@ def test_deleting_with_policy_savepoint_takes_one_first() -> None:
     world.run_until(lambda: not world.exists)
 
     assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT
+
+
+@pytest.mark.parametrize("is_held", [False, True], ids=["", "with its finalizer"])
+def test_policy_savepoint_of_a_job_that_is_deleted_at_once_needs_its_finalizer_beside_it(is_held: bool) -> None:
+    """Kubernetes asks nobody, and the operator has not seen the policy yet."""
+    world = running()
+    job = world.cluster.objects[(resources.JOB.name, "demo", "flights")]
+    resources.section(job, "metadata")["finalizers"] = [names.TAKE_SAVEPOINT] if is_held else []
+    world.change({"deletionPolicy": "Savepoint"})
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert (world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT) is is_held
 
 
 def deleted_without_storage(policy: str) -> JobWorld:

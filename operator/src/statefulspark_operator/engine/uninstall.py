@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from statefulspark import errors
+
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
 
+TRIES, RETRY_S = 10, 3.0
+"""How often and after how long a busy API server is asked again; the Job has two minutes."""
+
 
 async def look(namespaces: tuple[str, ...]) -> tuple[str, ...]:
-    """Connect to the cluster, and return what `remaining` says."""
+    """Connect to the cluster, and return what `remaining` says; an API server that is busy is asked again for a while."""
     gateway = await KubernetesGateway.connect()
     try:
+        for _ in range(TRIES):
+            try:
+                return await remaining(gateway, namespaces)
+            except errors.TransientError:
+                await asyncio.sleep(RETRY_S)
         return await remaining(gateway, namespaces)
     finally:
         await gateway.close()
