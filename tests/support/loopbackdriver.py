@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from apiserver import ApiServer
 from playedsnapshots import next_manifest, summary_of
+from statefulspark import errors, failures
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.api import (
@@ -115,9 +116,16 @@ class LoopbackDriver:
         self.activations.append(request)
         return Operation(request_id=request.request_id, kind="Activation", state=OperationState.IN_PROGRESS)
 
-    def end(self, how: ExitCode | PlannedEnd, message: str, snapshot: str | None = None) -> None:
+    def refuse(self, error: errors.StatefulSparkError) -> None:
+        """End because of an error, as the real driver does."""
+        self.end(failures.classify_error(error).code, error.message, reason=error.reason)
+
+    def end(
+        self, how: ExitCode | PlannedEnd, message: str, snapshot: str | None = None, *, reason: str | None = None
+    ) -> None:
         """End with an exit code and a report, as the kubelet shows it."""
-        code, reason = (0, how.value) if isinstance(how, PlannedEnd) else (int(how), how.name.title())
+        code, word = (0, how.value) if isinstance(how, PlannedEnd) else (int(how), how.name.title())
+        reason = reason or word
         report = {"exitCode": code, "reason": reason, "message": message, "snapshot": snapshot}
         ended = {"exitCode": code, "reason": "Error" if code else "Completed", "message": json.dumps(report)}
         container = {

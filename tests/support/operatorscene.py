@@ -18,6 +18,7 @@ import yaml
 from apiserver import ROOT, ApiServer
 from loopbackdriver import DriverPort, LoopbackDriver
 from s3server import ACCESS_KEY, SECRET_KEY, S3Server
+from statefulspark import errors
 from statefulspark.storage import open_store
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
@@ -152,12 +153,16 @@ class Scene:
         self.until(f"phase {phase}", lambda: self.status().get("phase") == phase)
 
     def play_driver(self, epoch: int) -> LoopbackDriver:
-        """Wait for the pod of an epoch and be its driver."""
+        """Wait for the pod of an epoch and be its driver; one that refuses its state ends, and its error is raised."""
         pod = f"flights-driver-{epoch}"
         self.until(f"pod {pod}", lambda: pod in self.server.names(self.namespace, "pods"))
         found = self.server.get(self.namespace, f"pod/{pod}")
         driver = LoopbackDriver(self.server, self.namespace, found, self.store, port=self.port.port)
-        driver.start()
+        try:
+            driver.start()
+        except errors.SpecRejectedError as error:
+            driver.refuse(error)
+            raise
         self.port.driver = driver
         return driver
 

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("restore", "told"),
     [
-        pytest.param(RestoreConfig(), "storage.uri.", id="nothing"),
+        pytest.param(RestoreConfig(), "docs/howto/rebuild-a-cluster.md.", id="nothing"),
         pytest.param(
             FROM,
             "It also asks for a restore of s3://state/spring, which was not carried out there: a start goes back to that "

@@ -284,7 +284,7 @@ def ensure_owner(
             "StateOwnedByAnother",
             f"The state at {store.uri} has belonged to {present.namespace}/{present.job} with uid {present.owner_id} since "
             f"{present.created_at:%Y-%m-%d %H:%M:%S} UTC, and this job has uid {record.owner_id}. "
-            f"{_way_out(present, record, ownership)}",
+            f"{_way_out(present, record, ownership)} The steps are in docs/howto/rebuild-a-cluster.md.",
         )
     return _replaced(store, record.model_copy(update={"spent": (*present.spent, present.key)}), info)
 
