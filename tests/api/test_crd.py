@@ -397,7 +397,7 @@ def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace
     status: Resource = {
         "phase": "Running",
         "epoch": 3,
-        "message": "Running since a start from checkpoint 41.",
+        "message": "Running; the driver started from checkpoint 41.",
         "revision": "abc",
         "lastCheckpoint": {"id": 42, "completionTime": "2026-01-01T00:00:00Z", "batches": {}},
         "restarts": {"count": 2, "consecutive": 0},

@@ -260,6 +260,9 @@ def _shown(snapshot: Snapshot | None) -> SnapshotStatus | None:
     return SnapshotStatus(id=snapshot.id, completed_at=snapshot.at, location=snapshot.location, batches=batches)
 
 
+LACKS_PLACE = StandbyStatus(state=StandbyState.REFUSED, reason="NonRestoredState", message="'added' has no place.")
+
+
 @dataclass
 class FakeDriver:
     """One driver process, from its start to its exit."""
@@ -303,6 +306,10 @@ class FakeDriver:
     """What Spark does of that batch."""
     refuses_newest: str | None = None
     """The reason for which it refuses the newest state, if it does."""
+    lacks_place: bool = False
+    """Whether the newest state has a uid that its version of the job does not have."""
+    kept_aside: str | None = None
+    """The state that it has left aside."""
     withdraws: bool = False
     """Whether its sinks withdraw the rows of batches that come again."""
     has_committed: bool = False
@@ -324,7 +331,8 @@ class FakeDriver:
             return
         if self.standby is not None:
             if now - self.started_at >= self.warming_takes:
-                self.standby = self.refusal or StandbyStatus(state=StandbyState.READY)
+                refused = self.refusal or (LACKS_PLACE if self.lacks_place and not self._may_keep_aside() else None)
+                self.standby = refused or StandbyStatus(state=StandbyState.READY)
             return
         if self.storage.claims.get(self.epoch, self.uid) != self.uid or self.storage.newest_epoch > self.epoch:
             self.end(12, "Fenced", "A newer epoch owns the job.")
@@ -394,12 +402,16 @@ class FakeDriver:
             if self.refuses_newest is not None:
                 self.end(14, self.refuses_newest, "the newest state does not fit")
                 return
+            if self.lacks_place and not self._keeps_aside():
+                return
             source = self.storage.latest(SnapshotKind.CHECKPOINT)
             self.rows = self.storage.head
         else:
             source = next((found for found in self.storage.snapshots if found.location == wanted), None)
             if wanted and source is None:
                 self.end(15, "SnapshotNotFound", f"There is no snapshot {wanted}.")
+                return
+            if self.lacks_place and not self._keeps_aside():
                 return
             rows = source.rows if source else 0
             if restore.get("rollback") is True and self.storage.head > rows and not self.withdraws:
@@ -409,6 +421,18 @@ class FakeDriver:
         self.restored_from = f"{source.kind.value} {source.id}" if source else None
         self.state = JobState.RUNNING
         self.next_checkpoint_at = now + CHECKPOINT_EVERY
+
+    def _may_keep_aside(self) -> bool:
+        restore = resources.section(dict(self.config), "restore")  # type: ignore[arg-type]
+        return restore.get("keepAside") is True
+
+    def _keeps_aside(self) -> bool:
+        """Leave the state aside that has no place, or end."""
+        if not self._may_keep_aside():
+            self.end(14, "NonRestoredState", "'added' has no place")
+            return False
+        self.kept_aside = "'added' is kept aside."
+        return True
 
     def _go_to(self, rows: int, restore_id: str) -> None:
         """Carry out a restore, which makes another state the newest."""
@@ -471,6 +495,7 @@ class FakeDriver:
             started_at=self.started_at,
             restored_from=self.restored_from,
             fallback=self.fallback,
+            kept_aside=self.kept_aside,
             restore_skipped=self.restore_skipped,
             queries=(query,) if self.state is not JobState.STARTING and self.standby is None else (),
             checkpoints=CheckpointCounts(completed=self.checkpoints),

@@ -107,7 +107,7 @@ def a_stored_status(**changes: object) -> StatefulSparkJobStatus:
     """The status of a job that runs well."""
     status = StatefulSparkJobStatus(
         phase=Phase.RUNNING,
-        message=f"Running since a start from {SAVEPOINT}.",
+        message=f"Running; the driver started from {SAVEPOINT}.",
         observed_generation=4,
         conditions=GOOD,
         epoch=7,

@@ -317,6 +317,25 @@ def test_an_operator_that_left_the_job_is_left_behind_when_that_is_allowed(world
     assert not [info.key for info in world.store.list(f"generations/{plan.generation:08d}/q/state/2")]
 
 
+def test_an_earlier_version_goes_on_without_the_operator_that_a_later_one_added(world: World) -> None:
+    back = world.wish().model_copy(update={"keep_aside": True})
+    plan, built = world.start(lambda left, right: united(keyed("bb", right), total(left)), restore=back)
+
+    assert [part.uid for part in plan.kept_aside] == ["aa"]
+    # By that, pruning keeps the checkpoint for a day.
+    assert "aa" not in {operator.uid for query in plan.record.queries for operator in query.operators}
+    assert world.run(plan, built) == of_steps(world.uninterrupted, "bb", "total")
+
+
+def test_an_earlier_version_is_refused_if_an_operator_may_have_another_name_now(world: World) -> None:
+    back = world.wish().model_copy(update={"keep_aside": True})
+
+    with pytest.raises(errors.SpecRejectedError, match="state of operator 'aa' of query 'q'") as refused:
+        world.start(lambda left, right: united(keyed("cc", left), keyed("bb", right), total(left)), restore=back)
+
+    assert refused.value.reason == "NonRestoredState"
+
+
 def test_state_is_spread_over_more_partitions_and_over_fewer_again(world: World) -> None:
     """A.66, A.68: any number of partitions up to the number of key groups."""
     setting = "spark.sql.shuffle.partitions"

@@ -384,3 +384,81 @@ def test_a_change_that_follows_a_failing_revision_goes_back_to_the_one_that_work
 
     assert image_of(world) == "registry.example/flights:1"
     assert have_each_row_once(world)
+
+
+def old_lacks_a_place(world: JobWorld) -> None:
+    """Let the new revision add a uid, which no driver or standby of the old one has."""
+
+    def starts(driver: FakeDriver) -> None:
+        pod = world.cluster.objects[("Pod", "demo", driver.pod)]
+        driver.lacks_place = resources.items(pod, "spec", "containers")[0]["image"] == OLD_IMAGE
+
+    world.on_start = starts
+
+
+@MODES
+@POLICIES
+def test_an_old_revision_goes_on_without_the_uid_that_the_failed_one_added(mode: str, policy: str) -> None:
+    world = running(mode, rollbackPolicy=policy)
+    old_lacks_a_place(world)
+    fail_and_go_back(world, policy, 1, "QueryFailed", 7)
+    left = world.storage.head
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and image_of(world) == OLD_IMAGE)
+    world.run_until(lambda: world.status.restore is None)
+
+    assert have_each_row_once(world)
+    assert world.storage.head > left
+    assert (world.status.kept_aside, world.reasons.count("StateKeptAside")) == ("'added' is kept aside.", 1)
+
+
+@MODES
+@pytest.mark.parametrize("is_stable", [True, False], ids=["stable", "on trial"])
+def test_a_person_goes_back_to_a_revision_without_the_uid_that_a_later_one_added(mode: str, is_stable: bool) -> None:
+    world = running(mode)
+    world.run_until(lambda: world.status.history[0].outcome is RevisionOutcome.STABLE)
+    old_lacks_a_place(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.STABLE if is_stable else UpgradeState.FIRST_CHECKPOINT))
+
+    world.change({"image": OLD_IMAGE})
+    world.run_until(lambda: is_in(world, UpgradeState.STABLE) and image_of(world) == OLD_IMAGE)
+
+    assert have_each_row_once(world)
+    assert world.status.kept_aside == "'added' is kept aside."
+    assert (world.status.message or "").endswith("'added' is kept aside.")
+    world.on_start = lambda _driver: None
+    epoch = world.status.epoch or 0
+    world.kill_driver()
+    world.run_until(lambda: world.status.epoch == epoch + 1 and world.status.phase is Phase.RUNNING)
+    assert keeps_aside(world) is False
+
+
+def test_a_person_goes_back_while_the_job_is_suspended() -> None:
+    world = running("Cold")
+    world.run_until(lambda: world.status.history[0].outcome is RevisionOutcome.STABLE)
+    old_lacks_a_place(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.STABLE))
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+
+    world.change({"suspend": False, "image": OLD_IMAGE})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert (image_of(world), world.status.kept_aside) == (OLD_IMAGE, "'added' is kept aside.")
+
+
+def test_a_revision_that_never_ran_is_refused_if_it_lacks_a_uid() -> None:
+    world = running("Warm")
+    world.on_start = lambda driver: setattr(driver, "lacks_place", True)
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+
+    assert world.status.upgrade is not None
+    assert world.status.upgrade.reason == "NonRestoredState"
+
+
+def keeps_aside(world: JobWorld) -> bool:
+    return RestoreConfig.model_validate(resources.section(dict(world.driver.config), "restore")).keep_aside

@@ -53,6 +53,7 @@ LEFT_OUT = {
     "restore.rollback": "the operator's own, for a rollback; a person who restores a snapshot by name has decided",
     "restore.afterStop": "the operator's own, for the savepoint of its stop; a person who names it goes back to it",
     "restore.ofAnotherRevision": "the operator's own, for a revision that runs although the spec asks for another",
+    "restore.keepAside": "the operator's own, for a revision that ran before; a person names uids in restore.dropState",
     "restore.nonce": "made from what is asked for and restore.nonce",
     "restore.takesOverAs": "made from what is asked for and restore.nonce",
     "engine.master": "follows from executor and driver.cores",

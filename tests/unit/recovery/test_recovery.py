@@ -460,6 +460,20 @@ def test_a_query_that_may_be_dropped_is_left_out_by_a_new_generation(job: Job) -
     assert catalog.list_snapshots(job.store)[0].id == 2
 
 
+def test_a_query_that_a_later_version_added_is_kept_aside_and_never_under_another_name(job: Job) -> None:
+    first, second = job.running(3), FakeQuery(job.store, 1, uid="arrivals")
+    second.run_batch()
+    job.checkpoint(first, second)
+    back = RestoreConfig(keep_aside=True)
+
+    with pytest.raises(errors.SpecRejectedError, match="state of query 'arrivals', which"):
+        job.start(back, query_uids=["delays", "renamed"])
+    plan = job.start(back, query_uids=["delays"])
+
+    assert [part.uid for part in plan.kept_aside] == ["arrivals"]
+    assert (plan.mode, dict(plan.start_batches)) == (StartMode.COPY, {"delays": 2})
+
+
 def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: Job) -> None:
     job.checkpoint(job.running(3))
     wish = a_restore(snapshot="checkpoint:1")

@@ -9,7 +9,7 @@ import pytest
 from manifests import a_generation, a_manifest, a_query
 from statefulspark.checkpoint import batch_records, segments
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Ancestor, Manifest, QueryEntry
+from statefulspark.contract.manifest import Ancestor, Manifest, OperatorEntry, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.recovery import generations
 from statefulspark.retention import rules
@@ -670,6 +670,31 @@ def test_a_query_that_the_cut_does_not_have_is_left_behind_once_it_has_committed
     other = a_query(files=("commits/0",), batch_id=batch, path="generations/00000001/other", uid="other")
     inventory = _left(began=timedelta(hours=1), restored=_HEAD)
     newest = _a_retained_checkpoint(5, _FUTURE, other, generation=1)
+    checkpoints = tuple(newest if manifest.id == 5 else manifest for manifest in inventory.checkpoints)
+
+    plan = rules.plan_prune(replace(inventory, checkpoints=checkpoints), POLICY, NOW)
+
+    assert ("checkpoints/00000005/_metadata.json" not in plan.delete_checkpoints) is stays
+
+
+@pytest.mark.parametrize(
+    ("left", "kept", "stays"),
+    [
+        pytest.param(("sum",), ("sum",), False, id="none"),
+        pytest.param(("sum", "added"), ("sum",), True, id="one"),
+        pytest.param(("sum",), ("sum", "new"), False, id="a new one has no state there"),
+    ],
+)
+def test_a_start_without_an_operator_of_the_newest_state_leaves_that_for_a_day(
+    left: tuple[str, ...], kept: tuple[str, ...], stays: bool
+) -> None:
+    def with_operators(query: QueryEntry, uids: tuple[str, ...]) -> QueryEntry:
+        entries = (OperatorEntry(uid=uid, operator_id=0, name="op", partitions=1) for uid in uids)
+        return query.model_copy(update={"operators": tuple(entries)})
+
+    restored = {**_HEAD, "queries": (with_operators(_FUTURE, kept),)}
+    inventory = _left(began=timedelta(hours=1), restored=restored)
+    newest = _a_retained_checkpoint(5, with_operators(_FUTURE, left), generation=1)
     checkpoints = tuple(newest if manifest.id == 5 else manifest for manifest in inventory.checkpoints)
 
     plan = rules.plan_prune(replace(inventory, checkpoints=checkpoints), POLICY, NOW)

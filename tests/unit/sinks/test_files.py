@@ -224,7 +224,7 @@ def test_a_folder_belongs_to_one_sink(folder: stores.MemoryStore) -> None:
     commit(folder, at(6), 1)
 
     with pytest.raises(
-        errors.SpecRejectedError, match="is that of statefulspark/default/flights/delays/out"
+        errors.SpecRejectedError, match="belongs to statefulspark/default/flights/delays/out"
     ) as opening:
         sink_in(folder).open(other)
     with pytest.raises(errors.SpecRejectedError, match="give it its own folder") as committing:
@@ -502,6 +502,6 @@ def test_a_folder_that_another_job_has_opened_is_that_jobs_whatever_its_lineage(
     folder = stores.MemoryStore("memory://bucket/out")
     sink_in(folder).open(replace(at(-1), lineage="theirs", descent=SinkLineage("theirs"), job="default/other"))
 
-    with pytest.raises(errors.SpecRejectedError, match="is that of statefulspark/default/other") as refused:
+    with pytest.raises(errors.SpecRejectedError, match="belongs to statefulspark/default/other") as refused:
         sink_in(folder).open(replace(at(-1), lineage="ours", descent=SinkLineage("ours")))
     assert refused.value.reason == "SinkFolderTaken"

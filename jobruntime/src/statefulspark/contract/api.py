@@ -288,6 +288,9 @@ class JobStatus(WireModel):
     """`checkpoint 41`, a savepoint's URI, or absent after a first start with empty state."""
     fallback: str | None = None
     """Why an older checkpoint than the newest was used, if one was."""
+    kept_aside: str | None = None
+    """The state that this start of an earlier version of the job has left aside, and where it stays; absent if there is
+    none."""
     restore_skipped: str | None = None
     """Why this start did not do the requested restore: it was done before, and how to request it again."""
     queries: tuple[QueryStatus, ...] = ()

@@ -196,6 +196,9 @@ class RestoreConfig(WireModel):
     rollback: bool = False
     """The job goes back to a version that ran before, and nobody has asked for that by name: refuse a start that would begin
     a part of the job without state, or write rows once more to a sink that neither withdraws nor replaces them."""
+    keep_aside: bool = False
+    """The job goes back to a version that ran before. If the version after it has only added uids, this one starts without
+    their state, as with `drop_state`. The snapshot keeps it."""
     after_stop: bool = False
     """The snapshot is the savepoint that this job was stopped with, to go on after it. A stop whose answer was lost may have
     written it although the job went on: then the job goes on from its newest state, which has all of the savepoint."""

@@ -245,6 +245,7 @@ class RestoredState:
         restore_skipped: Why the requested restore is not done: it was done before, or it is the savepoint of a stop after
             which the job went on. None otherwise.
         master_states: The state that the job's master hooks restore.
+        kept_aside: State that only a later version of the job had. This start, of an earlier one, leaves it in the snapshot.
     """
 
     mode: StartMode
@@ -259,6 +260,7 @@ class RestoredState:
     carried_out: tuple[str, ...] = ()
     restore_skipped: str | None = None
     master_states: tuple[MasterStateEntry, ...] = ()
+    kept_aside: tuple[lost_state.LostState, ...] = ()
 
     @property
     def start_batches(self) -> Mapping[str, int]:

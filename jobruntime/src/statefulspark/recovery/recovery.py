@@ -25,6 +25,7 @@ from statefulspark.recovery.plan import (
     StartMode,
     decide,
     left_savepoint,
+    lost_queries,
     move_to_new_generation,
     require_no_lost_state,
     skipped_restore,
@@ -320,7 +321,11 @@ def _without_lost_state(
     if query_uids is None:
         return plan
     label = plan.restored_from or f"state in generation {plan.generation}"
-    require_no_lost_state(plan.queries, label, query_uids=query_uids, drop_state=restore.drop_state)
+    if restore.keep_aside and {*query_uids} <= {query.uid for query in plan.queries}:
+        lost_here = lost_queries(plan.queries, query_uids=query_uids)
+        plan = replace(plan, kept_aside=tuple(part for part in lost_here if part.uid not in restore.drop_state))
+    else:
+        require_no_lost_state(plan.queries, label, query_uids=query_uids, drop_state=restore.drop_state)
     retained = tuple(query for query in plan.queries if query.uid in query_uids)
     lost = any(query.batch_id >= 0 for query in plan.queries if query.uid not in query_uids)
     if plan.mode is StartMode.CONTINUE and lost:

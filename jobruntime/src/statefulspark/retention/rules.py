@@ -12,13 +12,14 @@ are certainly unused.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from statefulspark.checkpoint import batch_records, segments, sparklog, state_files
+from statefulspark.checkpoint import batch_records, plans, segments, sparklog, state_files
 from statefulspark.contract import layout, retained
-from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.contract.manifest import GenerationRecord, Manifest, OperatorEntry, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.packs import window
 from statefulspark.recovery import generations
@@ -137,6 +138,8 @@ LEFT_BEHIND_FOR = timedelta(days=1)
 def left_behind(inventory: Inventory) -> tuple[Manifest, ...]:
     """Return the newest checkpoint of each future that a restore or a start with empty state has left less than a day ago.
 
+    A start that goes on from it without some of its operators, sources or hooks leaves it, too.
+
     All times are the store's own: a generation began with its reservation, and it is as late as the newest file says.
     """
     written_at = {info.key: info.modified_at for info in inventory.files}
@@ -153,10 +156,26 @@ def left_behind(inventory: Inventory) -> tuple[Manifest, ...]:
             cut is not None
             and (cut.lineage, cut.generation) == (newest.lineage, newest.generation)
             and all(query.batch_id <= cut.batches.get(query.uid, -1) for query in newest.queries)
+            and not _parts(newest) - _parts(record)
         )
         if not is_continued:
             left[newest.id] = newest
     return tuple(left.values())
+
+
+def _parts(cut: Manifest | GenerationRecord) -> Counter[tuple[str, str]]:
+    """Count what a cut has state of: operators by uid, those of Spark by kind, sources, and master hooks."""
+    return Counter(
+        (
+            *((query.uid, part.name if plans.has_generated_uid(part) else part.uid) for query, part in _operators(cut)),
+            *((query.uid, f"source {source.name}") for query in cut.queries for source in query.sources),
+            *(("", state.identifier) for state in cut.master_states),
+        )
+    )
+
+
+def _operators(cut: Manifest | GenerationRecord) -> Iterator[tuple[QueryEntry, OperatorEntry]]:
+    return ((query, operator) for query in cut.queries for operator in query.operators)
 
 
 def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> PrunePlan:

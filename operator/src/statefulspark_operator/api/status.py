@@ -501,6 +501,9 @@ class StatefulSparkJobStatus(StatusModel):
     """The snapshot that the running driver started from."""
     fallback: str | None = None
     """Why the running driver started from older state than the newest: what was damaged. Absent if it did not."""
+    kept_aside: str | None = None
+    """The state that only a later version of the job had, and where it stays, if the running driver goes on without it after
+    a rollback. Absent if it does not."""
     restore_skipped: str | None = None
     """Why the running driver has not carried out `spec.restore`: it was carried out before. Absent if it has."""
     restarts: RestartStatus = RestartStatus()

@@ -23,7 +23,7 @@ from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import access, objects, observe, record, validate
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import actions, pruning
+from statefulspark_operator.lifecycle import actions, history, pruning
 from statefulspark_operator.lifecycle.situation import Accepted, DriverPod, Situation
 from statefulspark_operator.render import children, config, defaults, driver, network_policy
 from statefulspark_operator.render.base import Manifest, Subject
@@ -57,7 +57,8 @@ class Pass:
             raise errors.InternalError("SpecMissing", f"{self.key} has no spec, but a rule requested an action for it.")
         is_withheld = self.situation.withheld is not None or self.situation.rejection is not None
         subject = self.ports.subject(self.situation.job, self.situation.spec)
-        return replace(subject, is_withheld=is_withheld)
+        returns = history.goes_back(self.situation.status, self.situation.desired_revision)
+        return replace(subject, is_withheld=is_withheld, goes_back=returns)
 
     @property
     def subject(self) -> Subject:

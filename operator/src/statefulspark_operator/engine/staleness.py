@@ -30,6 +30,7 @@ REPORTED = frozenset(
         "last_savepoint",
         "restored_from",
         "fallback",
+        "kept_aside",
         "restore_skipped",
         "queries",
         "progress_at",

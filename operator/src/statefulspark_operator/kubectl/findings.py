@@ -106,6 +106,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "CodeArchiveInvalid": "Make the zip again, as the message says.",
     "CodeLost": "Put the code back that the message names, or change spec.job.",
     "RestoreSkipped": "Nothing, if the job is to go on; change spec.restore.nonce to apply the restore again.",
+    "StateKeptAside": "Nothing, unless that state is needed: restore the snapshot that the message names.",
     "FellBack": "Nothing: input since that state is processed again. What is damaged: statefulspark doctor",
     "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.restartAfter the driver is restarted.",
     "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.restartAfter it is restarted by itself.",
@@ -116,6 +117,8 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "StateUnknown": "Make the storage readable, or restore what is missing there; nothing was changed.",
     "SnapshotNotFound": "Name a snapshot that is there in spec.restore.source.",
     "NonRestoredState": "Give the operator its uid back, or add it to spec.restore.dropState.",
+    "StateOwnedByAnother": "If that resource is gone, set spec.storage.ownership as the message says; else name another "
+    "folder in spec.storage.uri.",
     "SinkAhead": "Read what the message says about output; spec.restore.repeatOutputOf accepts that it is there twice.",
     "SinkOfAnotherJob": "If it continues that job, name the sink in spec.restore.repeatOutputOf; else give it its own uid.",
     "SinkTaken": "Read what the message says about output; spec.restore.repeatOutputOf accepts that it is there twice.",
@@ -183,7 +186,8 @@ def advice_for(view: View, reason: str) -> str | None:
 
 def _about_resource(view: View) -> Iterator[Finding]:
     if view.deleted_at is not None:
-        detail = view.status.message or "The operator has not said how far it is."
+        is_said = view.status.phase is Phase.DELETING and view.status.message is not None
+        detail = view.status.message if is_said else "The operator has not said how far it is."
         message = f"The job is being deleted: {detail}"
         advice = f"The operator removes its finalizer. {_OPERATOR}"
         if view.spec is not None and view.spec.deletion_policy is DeletionPolicy.SAVEPOINT:
@@ -223,7 +227,12 @@ def _about_status(view: View) -> Iterator[Finding]:
         is_at_rest = kind is ConditionType.AVAILABLE and status.phase in (Phase.SUSPENDED, Phase.STOPPED)
         if condition is not None and condition.status is bad and condition.message and not is_at_rest:
             yield _condition(view, condition, condition.reason)
-    for reason, note in (("FellBack", status.fallback), ("RestoreSkipped", status.restore_skipped)):
+    notes = (
+        ("FellBack", status.fallback),
+        ("StateKeptAside", status.kept_aside),
+        ("RestoreSkipped", status.restore_skipped),
+    )
+    for reason, note in notes:
         if note is not None:
             yield Finding(reason=reason, message=note, advice=advice_for(view, reason))
 

@@ -80,7 +80,8 @@ def savepoint(view: View, stored: Resource | None) -> Outcome:
             return Pending("The driver is taking the savepoint.")
         case SavepointPhase.PENDING:
             return Pending(
-                status.message or f"The operator has not seen the SparkSavepoint yet; the job is {_now(view)}."
+                status.message
+                or f"The operator has not seen the SparkSavepoint yet; the job is {_now(view).rstrip('.')}."
             )
         case _:
             assert_never(status.phase)
@@ -151,7 +152,7 @@ def rollback(view: View, target: Target, *, generation: int) -> Outcome:
         return Failed(f"The job is {_now(view)}") if view.status.phase is Phase.STALLED else Pending(_now(view))
     given_up = upgrade is not None and upgrade.to_revision == target.revision and upgrade.state in _GIVEN_UP
     if upgrade is not None and given_up and upgrade.generation >= generation:
-        return Failed(f"The rollback was given up ({upgrade.state.value}): {upgrade.message or 'no reason given.'}")
+        return Failed(f"The rollback did not succeed ({upgrade.state.value}): {upgrade.message or 'no reason given.'}")
     done = _runs(view) if view.status.revision == target.revision else None
     return done or _stalled(view) or Pending(_now(view))
 
@@ -160,7 +161,8 @@ def _runs(view: View) -> Done | None:
     if view.status.phase is not Phase.RUNNING or not reports.is_ready(view):
         return None
     origin = view.status.restored_from or "empty state"
-    return Done(f"Running as epoch {view.status.epoch}, revision {view.status.revision}, from {origin}")
+    aside = f". {view.status.kept_aside}" if view.status.kept_aside is not None else ""
+    return Done(f"Running as epoch {view.status.epoch}, revision {view.status.revision}, from {origin}{aside}")
 
 
 def _stalled(view: View) -> Failed | None:
@@ -173,4 +175,4 @@ def _now(view: View) -> str:
     """Return the state and the operator's sentence about it."""
     if not view.is_observed:
         return f"{reports.phase(view)}: the operator has not seen generation {view.generation} of the spec yet."
-    return f"{reports.phase(view)}: {view.status.message or 'no message'}"
+    return f"{reports.phase(view)}: {view.status.message or 'No message.'}"

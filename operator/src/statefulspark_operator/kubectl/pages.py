@@ -66,6 +66,10 @@ def status(report: StatusReport, paint: Paint = text.plain) -> Iterator[str]:
     yield _field("Checkpoint", _snapshot(checkpoint, now) if checkpoint is not None else "none has completed yet")
     if savepoint is not None:
         yield _field("Savepoint", _snapshot(savepoint, now))
+    if report.savepoints is not None:
+        kept = report.savepoints
+        count = "1 savepoint" if kept.count == 1 else f"{kept.count} savepoints"
+        yield _field("Kept", f"{count} by spec.savepoint.retention, {sizes.format_short(kept.size_bytes)}")
     if report.upgrade is not None:
         yield _field("Upgrade", _upgrade(report.upgrade, now))
     yield from _restarts(report.restarts, now)

@@ -11,6 +11,7 @@ from statefulspark.contract.base import UtcDatetime
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.savepoint_schedule import SavepointsStatus
 from statefulspark_operator.api.status import (
     DriverState,
     QueryProgress,
@@ -99,6 +100,8 @@ class StatusReport(_Page):
     """The latest completed checkpoint."""
     last_savepoint: SnapshotStatus | None = None
     """The latest completed savepoint."""
+    savepoints: SavepointsStatus | None = None
+    """What the savepoints cost that the operator took by itself, and keeps."""
     upgrade: UpgradeStatus | None = None
     """The latest upgrade."""
     restarts: RestartStatus = RestartStatus()
@@ -164,6 +167,7 @@ def status(view: View) -> StatusReport:
         progress_at=recorded.progress_at,
         last_checkpoint=recorded.last_checkpoint,
         last_savepoint=recorded.last_savepoint,
+        savepoints=recorded.savepoints,
         upgrade=recorded.upgrade,
         restarts=recorded.restarts,
         lost_now=losses.tell(view),
@@ -175,7 +179,8 @@ def status(view: View) -> StatusReport:
 def why(view: View) -> WhyReport:
     """Return the report of `why`."""
     end = driver(view)
-    lines = view.events[:EVENTS_SHOWN]
+    # Each start fails its readiness probe until the driver is ready.
+    lines = [line for line in view.events if line.reason != "Unhealthy"][:EVENTS_SHOWN]
     return WhyReport(
         namespace=view.namespace,
         name=view.name,

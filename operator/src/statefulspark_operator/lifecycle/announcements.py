@@ -226,6 +226,8 @@ def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Itera
         yield Announcement(reason or "DriverRestarted", message or "The driver is restarted.", is_warning=True)
     if after.fallback is not None and after.fallback != before.fallback:
         yield Announcement("FellBack", f"Epoch {after.epoch}: {after.fallback}", is_warning=True)
+    if after.kept_aside is not None and after.kept_aside != before.kept_aside:
+        yield Announcement("StateKeptAside", f"Epoch {after.epoch}: {after.kept_aside}", is_warning=True)
     if after.restore_skipped is not None and after.restore_skipped != before.restore_skipped:
         yield Announcement("RestoreSkipped", f"Epoch {after.epoch}: {after.restore_skipped}", is_warning=True)
     if after.phase is before.phase:

@@ -13,6 +13,7 @@ from statefulspark_operator.api.status import (
     RevisionOutcome,
     RevisionRecord,
     StatefulSparkJobStatus,
+    UpgradeState,
     UpgradeStatus,
 )
 
@@ -83,6 +84,24 @@ def add_upgrade(
             old.model_copy(update=replaced) if old.outcome is RevisionOutcome.RUNNING else old for old in before
         )
     return _kept((record, *before), now)
+
+
+_RAN = frozenset({RevisionOutcome.RUNNING, RevisionOutcome.REPLACED, RevisionOutcome.STABLE})
+
+
+def goes_back(status: StatefulSparkJobStatus, revision: str | None) -> bool:
+    """Tell whether a revision that ran before is to run again, after another one.
+
+    Args:
+        status: The recorded status, before or after the start is recorded.
+        revision: The revision to run.
+    """
+    driver, upgrade = status.driver, status.upgrade
+    if driver is None or not any(old.revision == revision and old.outcome in _RAN for old in status.history):
+        return False
+    if driver.revision != revision:
+        return True
+    return upgrade is not None and upgrade.to_revision == revision and upgrade.state is not UpgradeState.STABLE
 
 
 def _kept(history: History, now: datetime) -> History:

@@ -95,8 +95,9 @@ def unneeded(
 
 def announcement(leftovers: Leftovers) -> Announcement:
     """Return the event that tells what was deleted."""
-    counts = f"{len(leftovers.configs)} ConfigMaps and {len(leftovers.revisions)} ControllerRevisions"
-    return Announcement("ObjectsPruned", f"Removed {counts} that the job no longer needs.")
+    counts = ((len(leftovers.configs), "ConfigMap"), (len(leftovers.revisions), "ControllerRevision"))
+    removed = " and ".join(f"{count} {kind}{'' if count == 1 else 's'}" for count, kind in counts if count)
+    return Announcement("ObjectsPruned", f"Removed {removed} that the job no longer needs.")
 
 
 def _is_past(situation: Situation, status: StatefulSparkJobStatus, name: str) -> bool:

@@ -161,6 +161,7 @@ def note_origin(situation: Situation) -> Situation:
         situation,
         restored_from=driver_status.restored_from,
         fallback=driver_status.fallback,
+        kept_aside=driver_status.kept_aside,
         restore_skipped=driver_status.restore_skipped if is_of_spec else None,
     )
 

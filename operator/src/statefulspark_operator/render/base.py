@@ -49,6 +49,7 @@ class Subject:
         cluster_id: What stands for the cluster; None if it is not known.
         user_id: User and group of the pods; None if the image or the platform says it.
         is_withheld: Whether the resource asks for another revision, so that `spec` has its restore and the rest of this one.
+        goes_back: Whether the revision ran before another one, and follows that one now.
     """
 
     job: Job
@@ -57,6 +58,7 @@ class Subject:
     user_id: int | None = USER_ID
     own: StatefulSparkJobSpec | None = None
     is_withheld: bool = False
+    goes_back: bool = False
 
     @property
     def own_spec(self) -> StatefulSparkJobSpec:

@@ -112,7 +112,7 @@ def operator_families(
         ),
         CounterMetricFamily(
             f"{prefix}_hung_passes_total",
-            "Reconcile passes that were given up because they took longer than five minutes.",
+            "Reconcile passes that timed out after five minutes.",
             hung_passes,
         ),
         freed,
@@ -140,6 +140,8 @@ def _declare() -> tuple[Family, ...]:
         _gauge("last_checkpoint_size_bytes", "Bytes that it references."),
         _gauge("last_savepoint_completed_timestamp_seconds", "When the latest savepoint completed."),
         _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
+        _gauge("job_savepoints_kept", "Savepoints that the operator took by itself, and keeps."),
+        _gauge("job_savepoints_kept_bytes", "Size of their files."),
         _gauge("job_savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
         _gauge(
             "job_unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."
@@ -187,6 +189,9 @@ def _status_samples(status: StatefulSparkJobStatus) -> Iterator[Sample]:
         yield f"{name}_completed_timestamp_seconds", (), snapshot.completed_at.timestamp()
         if snapshot.size_bytes is not None:
             yield f"{name}_size_bytes", (), snapshot.size_bytes
+    if status.savepoints is not None:
+        yield "job_savepoints_kept", (), status.savepoints.count
+        yield "job_savepoints_kept_bytes", (), status.savepoints.size_bytes
     if status.pruning is not None:
         yield "job_unused_bytes", (), status.pruning.unused_bytes
         yield "job_pruned_bytes", (), status.pruning.freed_bytes

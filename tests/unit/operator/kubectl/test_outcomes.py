@@ -193,7 +193,7 @@ def an_upgrade_back(state: UpgradeState, to: str = OLD_REVISION, **changes: obje
             a_stored_status(
                 upgrade=an_upgrade_back(UpgradeState.BLOCKED, message="line 17"), conditions=BECAME_STALLED
             ),
-            Failed("The rollback was given up (Blocked): line 17"),
+            Failed("The rollback did not succeed (Blocked): line 17"),
             id="the old revision is refused",
         ),
         pytest.param(

@@ -36,6 +36,7 @@ class Identity:
     descent: lineage_records.Descent | None = None
     """The origin of the state that the driver writes."""
     restore_skipped: str | None = None
+    kept_aside: str | None = None
     claim: str | None = None
     """The id of its claim of the epoch."""
 
@@ -151,6 +152,7 @@ class JobStatusTracker:
             started_at=identity.started_at,
             restored_from=identity.restored_from,
             fallback=identity.fallback,
+            kept_aside=identity.kept_aside,
             restore_skipped=identity.restore_skipped,
             queries=queries,
             sinks=sinks,

@@ -22,6 +22,7 @@ from statefulspark.driver.output import commit, job_sinks, writing
 from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
+from statefulspark.driver.starting import asides
 from statefulspark.driver.starting.start_parts import BuiltQuery, Parts
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
@@ -116,6 +117,7 @@ def build_identity(parts: Parts) -> Identity:
         fallback=parts.plan.fallback,
         descent=parts.plan.descent,
         restore_skipped=parts.plan.restore_skipped,
+        kept_aside=asides.sentence(parts.plan),
         claim=parts.root.claimed_by.claim_id,
     )
 

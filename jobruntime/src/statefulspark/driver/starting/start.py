@@ -26,7 +26,7 @@ from statefulspark.driver import serve
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.output import job_sinks, retries, writing
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import assemble, claim, controls, rollbacks, sink_comparison, start_parts
+from statefulspark.driver.starting import asides, assemble, claim, controls, rollbacks, sink_comparison, start_parts
 from statefulspark.driver.starting.start_parts import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
@@ -272,12 +272,14 @@ def compare(
         SpecRejectedError: The job cannot restore part of the state, a sink has shown batches that are not in it, or a
             rollback is not harmless.
     """
-    drop_state = job_config.restore.drop_state
     outputs = {query.uid: query.output for query in built.queries}
+    planned = tuple(query.planned for query in built.queries)
+    kept_aside = asides.find(job_config.restore, start_plan, planned, built.master_hooks.uids)
+    start_plan = replace(start_plan, kept_aside=kept_aside)
+    drop_state = (*job_config.restore.drop_state, *(part.uid for part in kept_aside))
     built.functions.require_place(start_plan.queries, drop_state)
     built.master_hooks.require_place(start_plan.master_states, drop_state)
-    job_sinks.require_place(start_plan.queries, job_sinks.keys_of(outputs), drop_state)
-    planned = tuple(query.planned for query in built.queries)
+    job_sinks.require_place(start_plan.queries, job_sinks.keys_of(outputs), job_config.restore.drop_state)
     changes = comparison.compare(
         start_plan.queries,
         planned,

@@ -211,7 +211,7 @@ def _reached_marker(owner: FolderOwner, store: ObjectStore, context: SinkContext
 
     Cost: a GET for the batch that is known to be committed; if it is not, or the folder is opened, a few more.
     """
-    require_own(owner.sink, f"is that of {owner.sink}", store, context)
+    require_own(owner.sink, f"belongs to {owner.sink}", store, context)
     expected = context.expected
     reached = owner.marker.known_to(context)
     if expected.committed is not None:

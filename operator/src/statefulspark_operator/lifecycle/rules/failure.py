@@ -106,6 +106,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
             "upgrade": _on_trial(situation, end, upgrade),
             "restore": _restore_after(situation, end, operation),
             "fallback": None,
+            "kept_aside": None,
             "restore_skipped": None,
             "last_disruption": disruption or situation.status.last_disruption,
             "queries": (),

@@ -147,9 +147,9 @@ def run(situation: Situation) -> Decision:
         reason = Reason.ROLLED_BACK if withheld.state is UpgradeState.ROLLED_BACK else Reason.UPGRADE_BLOCKED
         return Decision(reason, withheld.message or reason.value, Phase.RUNNING, situation.status, acts, STEADY)
     origin = situation.status.restored_from
-    started = f"Running since a start from {origin}." if origin else "Running since a start with empty state."
-    if situation.status.fallback is not None:
-        started = f"{started} {situation.status.fallback}"
+    started = f"Running; the driver started from {origin or 'empty state'}."
+    for note in (situation.status.fallback, situation.status.kept_aside):
+        started = f"{started} {note}" if note is not None else started
     if situation.status.last_checkpoint is None:
         started = f"{started} No checkpoint has completed yet."
     ignored = code.ignored_sentence(situation)

@@ -6,6 +6,7 @@ is named; the revision before goes on after it. How, is in `going_back`.
 
 from __future__ import annotations
 
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
     Phase,
@@ -41,7 +42,7 @@ def roll_back(situation: Situation) -> Decision | None:
     upgrade, driver = failed
     message = (
         f"{_verdict(upgrade, driver)} Revision {upgrade.from_revision} starts again from the newest state. "
-        f"{_committed(situation, upgrade)} Change the spec to try again."
+        f"{_committed(situation, upgrade)} {_again(situation.spec)}"
     )
     ended = {"state": UpgradeState.ROLLED_BACK, "reason": driver.end_reason or "DriverFailed", "message": message}
     rolled_back = upgrade.model_copy(update=ended)
@@ -98,6 +99,14 @@ def ask_for_decision(situation: Situation) -> Decision | None:
     stalled = situation.stalled(Reason.ROLLBACK_NEEDS_DECISION.word, message)
     status = situation.status.model_copy(update={"stalled": stalled, "restore": again})
     return Decision(Reason.ROLLBACK_NEEDS_DECISION, message, Phase.STALLED, status, (), LATER)
+
+
+def _again(spec: StatefulSparkJobSpec) -> str:
+    source = spec.job.source
+    is_of_map = source is not None and source.config_map is not None
+    return (
+        "Change the spec, or the code in its ConfigMap, to try again." if is_of_map else "Change the spec to try again."
+    )
 
 
 def _why(driver: DriverIntent) -> str:
