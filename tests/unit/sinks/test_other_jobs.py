@@ -161,6 +161,23 @@ def test_a_job_that_is_renamed_again_and_back_repeats_nothing(world: World) -> N
     assert world.values == rows(*range(13))
 
 
+def test_a_job_whose_folder_was_moved_to_another_name_and_back_goes_on_in_front_of_its_sink(world: World) -> None:
+    """The folder of the job is moved, so the second move back finds rows that the first job has written itself."""
+    old = world.driver()
+    old.batch(3)
+    old.checkpoint()
+    last = old
+    for source, target in ((JOB, OTHER), (OTHER, JOB)):
+        moved = {info.key: world.bucket.read(info.key) for info in world.bucket.list(source)}
+        world.bucket.delete_many([info.key for info in world.bucket.list(target)])
+        for key, body in moved.items():
+            world.bucket.write(target + key.removeprefix(source), body)
+        last = world.driver(target, repeat_output_of=NAMED, takes_over_as=target)
+    last.batch(1)
+    last.checkpoint()
+    assert world.values == rows(*range(4))
+
+
 def test_a_driver_that_dies_between_both_names_is_followed_by_one_that_needs_no_word() -> None:
     world = World("ledger")
     _, snapshot = the_first_job(world)

@@ -86,8 +86,14 @@ class SinkContext:
         return replace(self, claim_of=_no_claim)
 
     def named(self, job: str) -> SinkContext:
-        """Return the context in which this driver looks at the sink of another job, and fences that job."""
-        return replace(self, job=job, notes_uri=f"{self.notes_uri}/of/{job}", expected=NOTHING_EXPECTED)
+        """Return the context in which this driver looks at the sink of another job, and fences that job.
+
+        What is in the target under the driver's own name is another job's there: a job may be renamed back.
+        """
+        others = tuple(other for other in (self.job, *self.descent.other_jobs) if other != job)
+        descent = replace(self.descent, other_jobs=others)
+        notes_uri = f"{self.notes_uri}/of/{job}"
+        return replace(self, job=job, notes_uri=notes_uri, expected=NOTHING_EXPECTED, descent=descent)
 
 
 def _no_claim(_: int) -> None:
