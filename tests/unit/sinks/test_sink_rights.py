@@ -7,7 +7,7 @@ from restores import a_restore
 from sinkdrivers import NAMED, QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
-from statefulspark.contract import config
+from statefulspark.contract import config, flagnames
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.declaration import Output
 from statefulspark.driver.output.sink_rights import SinkRights
@@ -81,6 +81,20 @@ def test_a_refusal_tells_that_the_right_was_used(reason: str, restore: RestoreCo
 
     assert raised.value.reason == reason
     assert ("change restore.nonce to give it again" in raised.value.message) is is_told
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["carried out", "not carried out"])
+def test_a_right_that_is_given_again_does_not_have_an_old_restore_carried_out_again(is_done: bool) -> None:
+    """The restore stands in the manifest since long, beside the right; another nonce is one for both."""
+    in_git = a_restore(snapshot="checkpoint:1", nonce="spring", repeat_output_of=NAMED)
+    rights = SinkRights.read(in_git, ("spring" if is_done else "summer", in_git.repeat_key(NAMED[0])))
+
+    with pytest.raises(errors.SpecRejectedError) as raised, rights.explaining(NAMED[0]):
+        raise errors.SpecRejectedError("SinkAhead", "It is ahead.")
+
+    told = "Remove restore.source first, or that restore is carried out again, too."
+    assert raised.value.message.endswith(told) is is_done
+    assert "Leave --restore-uri, --restore-checkpoint-id or --restore-empty out first" in flagnames.name_flags(told)
 
 
 def test_another_error_is_left_as_it_is() -> None:
