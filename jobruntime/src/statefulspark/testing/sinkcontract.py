@@ -7,6 +7,7 @@ a temporary folder; a sink whose helpers need another store overrides `context`.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -197,9 +198,72 @@ class TwoPhaseSinkContract:
             self._sink.commit(left, self._at(5, epoch=2))
         assert self.visible_ids() == [1, 2, 3, 4, 5, 6]
 
+    def test_a_target_that_has_lost_a_batch_is_refused_when_it_is_opened(self) -> None:
+        """The restored snapshot has a batch that the target does not have, and nobody has its rows any more."""
+        self._commit_first_of_epoch_1()
+        later = self._at(5, epoch=2)
+        with pytest.raises(errors.StateUnknownError):
+            self._sink.open(replace(later, expected=_known(later, kept_after=later)))
+        assert self.visible_ids() == [1, 2]
+
+    def test_a_target_that_has_lost_a_batch_while_the_driver_runs_gets_no_later_one(self) -> None:
+        """Until the driver has committed the lost batch again, of which it still has the transaction."""
+        sink, first, lost, later = self._commit_first_of_epoch_1(), self._at(0), self._at(1), self._at(2)
+        transaction, of_later = self._prepared(lost, [3]), self._prepared(later, [4])
+        with_later = replace(later, expected=_known(lost, kept_after=first))
+        with pytest.raises(errors.StateUnknownError):
+            sink.commit(of_later, with_later)
+        refused = self.visible_ids()
+        sink.commit(transaction, lost)
+        sink.commit(of_later, with_later)
+        assert (refused, self.visible_ids()) == ([1, 2], [1, 2, 3, 4])
+
+    def test_a_target_that_has_lost_its_marker_is_not_taken_for_a_new_one(self) -> None:
+        """The start is refused, or the sink knows from elsewhere that it had the batch, and does not repeat it."""
+        self._require_marker()
+        had, start = self._at(3), self._at(3, epoch=2)
+        transaction, sink = self._prepared(had, [1, 2]), self._sink
+        sink.open(replace(self._at(-1), uid="other"))
+        with contextlib.suppress(errors.StateUnknownError):
+            sink.open(replace(start, expected=_known(had, kept_after=had)))
+            sink.commit(transaction, self._by(had, 2))
+        assert self.visible_ids() == []
+
+    def test_a_batch_that_another_target_got_is_not_repeated_in_this_one(self) -> None:
+        """The sink has the same uid as before, and writes to another target now."""
+        self._require_marker()
+        had, next_one, sink = self._at(3), self._at(4, epoch=2), self._sink
+        transaction, of_next = self._prepared(had, [1, 2]), self._prepared(next_one, [3])
+        sink.open(replace(self._at(3, epoch=2), expected=standing.Expected(elsewhere=had.position)))
+        sink.commit(transaction, self._by(had, 2))
+        sink.commit(of_next, next_one)
+        assert self.visible_ids() == [3]
+
+    def test_a_target_with_another_batch_of_the_same_number_is_refused(self) -> None:
+        """The state has its batch from a later driver than the one that opened the target last: they are of two copies."""
+        self._commit_first_of_epoch_1()
+        start = self._at(0, epoch=4)
+        expected = standing.Expected(was_opened=True, origin=start.lineage, written=((0, 3),))
+        with pytest.raises(errors.SpecRejectedError):
+            self._sink.open(replace(start, expected=expected))
+        assert self.visible_ids() == [1, 2]
+
+    def _commit_first_of_epoch_1(self) -> base.TwoPhaseSink:
+        """Open the sink, commit batch 0, and return the sink."""
+        self._require_marker()
+        first, sink = self._at(0), self._sink
+        sink.open(self._at(-1))
+        sink.commit(self._prepared(first, [1, 2]), first)
+        return sink
+
     def _require_marker(self) -> None:
         if not self.has_marker:
             pytest.skip("the sink keeps no marker")
+
+
+def _known(committed: base.SinkContext, *, kept_after: base.SinkContext) -> standing.Expected:
+    """Return what a driver knows that has committed a batch, and has the transactions after another one."""
+    return standing.Expected(committed.position, kept_after.position, was_opened=True, origin=committed.lineage)
 
 
 def _claim(epoch: int) -> str:
