@@ -21,7 +21,7 @@ from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import assemble, claim, controls, standby, start, start_parts, state_ahead
 from statefulspark.operators import functions
 from statefulspark.planning import carry
-from statefulspark.recovery.plan import ReadyState, move_to_new_generation
+from statefulspark.recovery.plan import ReadyState, StartPlan, move_to_new_generation
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,6 +90,8 @@ class Driver(engine.EngineProcess):
     control: controls.StandbyControl
     standby: standby.Standby
     loop: JobLoop | None = None
+    sought: StartPlan
+    """Where it would go on, from the step that finds that; a sink may refuse it."""
     plan: ReadyState | None = None
     ending: Ending | None = None
     failure: failures.Failure | None = None
@@ -153,7 +155,7 @@ class Driver(engine.EngineProcess):
     def _start(self, epoch: int | None) -> JobLoop:
         job_config, started_at = self.wish.job_config, clock.utc_now()
         root = self._claimed(job_config, started_at, epoch)
-        found = start.find(self.queries, job_config, root)
+        found = self.sought = start.find(self.queries, job_config, root)
         if self.wish.is_changed:
             found = move_to_new_generation(found, ("The job has changed.",))
         spark = cast("SparkSession", engine.Session(self))

@@ -28,6 +28,7 @@ from statefulspark.storage.port import (
 from statefulspark.testing.stores import CrashPoint
 
 BUCKET = "s3://rig"
+RACED = "TargetRaced"
 _T = TypeVar("_T")
 Body = bytes | Callable[[], bytes]
 """What is written, or how it is found out when the request arrives."""
@@ -43,6 +44,8 @@ class Kind(StrEnum):
     DELAY = "is late with"
     REPEAT = "repeats later"
     OUTAGE = "cannot reach storage from"
+    CONFLICT = "is told of a conflict after"
+    """Of a transaction: what a gateway says that sends it a second time, which meets its own result."""
 
 
 @dataclass(slots=True)
@@ -137,6 +140,9 @@ class FaultyProcess(fibers.Process):
             case Kind.REPEAT:
                 effect()
                 self.network.late.append(Late(key, effect))
+            case Kind.CONFLICT:
+                effect()
+                raise errors.TransientError(RACED, "Another writer committed at the same time.")
             case Kind.OUTAGE:
                 self.outage = fault.length
                 raise _unreachable("the outage begins")

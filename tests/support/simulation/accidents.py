@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from faultrig import faults
 from restores import a_restore
+from simulation import remedies
 from simulation.drivers import NAMED, QUERY
 from simulation.purging import purge
 from simulation.sites import Content
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ARRIVED = 0.7
 """How many of the last objects a replica has that gets them in any order."""
 NOTHING = Content((), {}, {}, {})
-RESTORED = "docs/howto/disaster-recovery.md"
+ELSEWHERE = "docs/howto/restore-elsewhere.md"
 
 
 def store_put_back(world: Outside, choice: int) -> None:
@@ -78,7 +79,7 @@ def both_restored_to_same_moment(world: Outside, choice: int) -> None:
     """The job ends, its bucket and its target get the content of one moment, and the job starts again."""
     world.kill_all()
     world.put_both_back(world.moment(choice))
-    world.promised = RESTORED
+    world.promised = remedies.DISASTER
     world.started()
 
 
@@ -95,7 +96,7 @@ def savepoint_and_sink_restored_to_same_moment(world: Outside, choice: int) -> N
     world.put_sink_back(content)
     word = world.word("both restored")
     world.allow_again(word, world.offset_of(savepoint))
-    world.promised = RESTORED
+    world.promised = remedies.DISASTER
     world.started(a_restore(snapshot=savepoint, nonce=word))
 
 
@@ -232,7 +233,7 @@ def job_renamed_from_savepoint(world: Outside, choice: int) -> None:
     world.name = "orders"
     if choice % 2:
         world.allow_again("renamed", offset)
-        world.promised = "docs/howto/restore-elsewhere.md"
+        world.promised = ELSEWHERE
     world.started(a_restore(snapshot=savepoint, nonce="renamed", repeat_output_of=NAMED if choice % 2 else ()))
 
 
@@ -262,6 +263,55 @@ def purge_with_zombie(world: Outside, choice: int) -> None:
         world.network.deliver()
 
 
+def state_went_back(world: Outside, choice: int) -> None:
+    """The bucket is lost; a person restores a backup or a replica of it, and does what a refusal says."""
+    newest = world.now()
+    world.kill_all()
+    world.put_state_back(dict((world.recent if choice % 2 else world.moment)(choice // 2).state))
+    remedies.follow(world, choice // 3, newest)
+
+
+def sink_went_back(world: Outside, choice: int) -> None:
+    """The target is lost; a person restores a backup of it, and does what a refusal says."""
+    world.live_on(choice % 4)
+    world.run_batches(choice)
+    newest = world.now()
+    world.kill_all()
+    world.let_requests_expire()
+    world.put_sink_back(world.moment(choice).content)
+    remedies.follow(world, choice // 3, newest)
+
+
+def both_sites_ran(world: Outside, choice: int) -> None:
+    """Two sites have run; a person decides which one stays, stops the other, and does what a refusal says."""
+    world.up()
+    world.open_site(world.recent(choice).state)
+    for number in (1, 0, 1)[: 1 + choice % 3]:
+        world.site = world.sites[number]
+        world.started()
+        world.live_on()
+    staying, leaving = world.sites if choice % 2 else reversed(world.sites)
+    world.site, leaving.is_stopped = leaving, True
+    world.kill_all()
+    newest, world.site = world.now(), staying
+    remedies.follow(world, choice // 6, newest)
+    if world.restore.repeat_output_of and world.withdraws:
+        staying.taken_over_at = world.last.found.get(QUERY, 0)
+
+
+def whole_job_moved(world: Outside, choice: int) -> None:
+    """The job stops, its folder is copied, and it goes on there, under another name by right; it may move back later."""
+    world.promise(ELSEWHERE, world.tried())
+    for area, name in (("b", "flights" if choice % 3 else "orders"), ("a", "flights"))[: 1 + choice % 2]:
+        world.live_on(choice % 3)
+        world.stopped()
+        world.kill_all()
+        if name != world.name:
+            world.take_the_sink(RestoreConfig())
+        world.move_root(area, name)
+        world.started()
+
+
 def request_twice(world: Outside, choice: int) -> None:
     """The network repeats requests, or loses the answers of those that were carried out."""
     places = ("ledger", "_commits/", "epochs/", "_metadata.json", "/commits/", "/prepared/")
@@ -269,6 +319,35 @@ def request_twice(world: Outside, choice: int) -> None:
         kind = faults.Kind.REPEAT if (choice + number) % 2 else faults.Kind.LOSE
         world.faults.append(faults.Fault(kind, (choice // 2 + number) % 3, place))
     world.live_on(2)
+
+
+def commit_answered_as_conflict(world: Outside, choice: int) -> None:
+    """Transactions of the target are carried out, and whatever is between reports that another writer was faster."""
+    world.faults += [
+        faults.Fault(faults.Kind.CONFLICT, after, "ledger") for after in (choice % 3, choice % 5, choice % 7)
+    ]
+    world.live_on(3)
+
+
+def bucket_encrypted_anew(world: Outside, choice: int) -> None:
+    """The bucket is encrypted in place with SSE-KMS, so no etag is an MD5; a driver suspects damage, and all is read."""
+    world.promise("docs/recovery.md", world.tried())
+    savepoint = world.taken()
+    world.site.bucket.encrypt(tells_checksums=choice % 3 == 0)
+    world.live_on(choice % 2)
+    world.kill_all()
+    world.suspect_damage()
+    world.started()
+    if savepoint is None or choice % 2:
+        return
+    world.live_on()
+    world.kill_all()
+    copy, offset = world.copied(savepoint), world.offset_of(savepoint)
+    word = world.word("a copy of a savepoint")
+    if world.shows_beyond(offset):
+        world.promised = ""
+    world.allow_again(word, offset)
+    world.started(a_restore(snapshot=copy, nonce=word))
 
 
 def _upgraded(world: Outside) -> None:
@@ -300,6 +379,12 @@ ACCIDENTS: Mapping[str, Accident] = {
         job_renamed_from_savepoint,
         purge_with_zombie,
         request_twice,
+        state_went_back,
+        sink_went_back,
+        both_sites_ran,
+        whole_job_moved,
+        commit_answered_as_conflict,
+        bucket_encrypted_anew,
     )
 }
 """Everything that happens, by its name."""

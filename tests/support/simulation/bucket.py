@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
+import etags
 from faultrig import engine
 from statefulspark.storage.port import ObjectInfo
 from statefulspark.testing.stores import MemoryStore
@@ -17,6 +18,11 @@ class Bucket(MemoryStore):
     """A store in memory for one thread at a time; keys are trusted, since every process's own store has checked them."""
 
     _described: dict[str, tuple[tuple[bytes, datetime], ObjectInfo]] | None = None
+    _tells_checksums = True
+
+    def encrypt(self, *, tells_checksums: bool) -> None:
+        """Have etags that are no MD5s from now on, of all objects, and no checksums if the server does not keep them."""
+        self._etag_of, self._tells_checksums, self._described = etags.Encrypted(), tells_checksums, None
 
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
@@ -29,6 +35,8 @@ class Bucket(MemoryStore):
         if known is None or known[0] is not stored:
             described = super().info(key)
             assert described is not None
+            if not self._tells_checksums:
+                described = replace(described, crc32=None)
             if isinstance(stored[0], engine.Signed):
                 described = replace(described, claim=stored[0].claim)
             known = self._described[key] = stored, described

@@ -200,7 +200,8 @@ def no_row_is_lost_or_repeated_without_a_word(world: Outside) -> Iterator[str]:
 
     Where that cannot be, a start or a commit has been refused by name, and what is visible has no gap. A word lets records
     come again once: of a person (a restore of older state, empty state, sinks that are taken over), or of a start that tells
-    of a fallback. In a folder that two histories have taken from each other it holds from the last time on.
+    of a fallback. A person may also give up what a sink has lost. In a folder that two histories have taken from each other
+    it holds from the last time on.
     """
     visible = world.rows_shown()
     yield from (*world.wrong, *world.oracle.violations)
@@ -213,14 +214,15 @@ def no_row_is_lost_or_repeated_without_a_word(world: Outside) -> Iterator[str]:
     ]
     if repeated:
         yield f"{len(repeated)} records are repeated, first {repeated[0]}: {counts[repeated[0]]} times"
-    gap = next((number for number in range(seam, max(counts, default=0)) if not counts[number]), None)
+    expected = (number for number in range(seam, max(counts, default=0)) if number not in world.given_up)
+    gap = next((number for number in expected if not counts[number]), None)
     if gap is not None:
         yield f"record {gap} is lost, and {max(counts)} is visible"
     rows = set(visible)
-    for site in world.sites:
+    for site in world.running_sites:
         driver = world.newest_of(site)
-        expected = world.cut_of(driver).rows if is_settled(driver) else []
-        absent = [row for row in expected if row not in rows and row[0] >= seam]
+        own = world.cut_of(driver).rows if is_settled(driver) else []
+        absent = [row for row in own if row not in rows and row[0] >= seam and row[0] not in world.given_up]
         lost = [row for row in absent if row[0] >= site.taken_over_at or not counts[row[0]]]
         if lost:
             yield f"{driver.name} goes on, and {len(lost)} of its rows are lost, first {lost[0]}"
@@ -228,7 +230,7 @@ def no_row_is_lost_or_repeated_without_a_word(world: Outside) -> Iterator[str]:
 
 def the_steps_of_a_page_end_with_a_running_job(world: Outside) -> Iterator[str]:
     """What a page says how to do ends with a job that runs; any other end is a refusal by name."""
-    for site in world.sites:
+    for site in world.running_sites:
         driver = world.newest_of(site)
         if not is_settled(driver) and (world.promised or not is_refused(driver)):
             yield f"{driver.name} is not up: {driver.outcome}{world.promised and f', and {world.promised} promises it'}"

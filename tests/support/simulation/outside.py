@@ -7,11 +7,12 @@ so rows of two histories are told apart although their generations and batches h
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from faultrig import faults, ledger, oracle, truth
 from machines import files_sink
@@ -22,6 +23,7 @@ from simulation.sites import OUTPUT, Bodies, Content, Moment, Site, Stored
 from simulation.world import Judge, Simulation
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.recovery import damage
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
@@ -38,6 +40,8 @@ LAST = frozenset(
         "sink_failover_between_two_sites",
         "take_over_left_in_two_manifests",
         "job_renamed_from_savepoint",
+        "both_sites_ran",
+        "whole_job_moved",
     )
 )
 """Accidents after which backups are no longer those of the job that goes on."""
@@ -80,6 +84,12 @@ class OutsideDriver(SimulatedDriver):
 
     life = 0
 
+    @property
+    def refusal(self) -> tuple[str, str]:
+        """The reason and the message with which it has ended; empty if it has not."""
+        ended = self.failure or self.ending
+        return (ended.reason or "", ended.message) if ended is not None else ("", "")
+
     def _assembled(self, parts: start_parts.Parts) -> JobLoop:
         loop = super()._assembled(parts)
         self.place += f"/life {self.life}"
@@ -115,13 +125,15 @@ class Outside(Simulation):
         """How many are from before something was put back."""
         self.lives = 0
         self.life_of = {id(self.site): 0}
-        self.name = "flights"
+        self.area, self.name = "a", "flights"
         self.restore = RestoreConfig()
         """What the resource asks for; it stays in the manifest when it has been done."""
         self.words: dict[str, int] = {}
         """The record from which on rows may come again, by the name of the request that says so."""
         self.said: set[str] = set()
         """Requests to take the sink over; each counts once."""
+        self.given_up: set[int] = set()
+        """The records whose loss a person has accepted."""
         self.wrong: list[str] = []
         """What an accident has seen that must not be."""
         self.promised = ""
@@ -175,6 +187,43 @@ class Outside(Simulation):
         self.shared.clear()
         self.shared.update(content.objects)
 
+    def remove_rows(self, offset: int) -> None:
+        """Remove the rows of a table from a record on, as a person does; a folder withdraws them itself."""
+        self.target.rows[:] = [row for row in self.target.rows if row[0] < offset]
+
+    def give_up(self, first: int, end: int) -> None:
+        """Note that a person has accepted the loss of records."""
+        self.given_up |= set(range(first, end))
+
+    def take_the_sink(self, restore: RestoreConfig) -> None:
+        """Ask for a restore from now on, with a right to repeat the output of the sink that was not given before."""
+        rights = {"repeat_output_of": NAMED, "takes_over_as": self.word("the sink")}
+        self.restore = restore.model_copy(update=rights)
+
+    def move_root(self, area: str, name: str) -> None:
+        """Copy the folder of the job with a tool that deletes what its new place had before, and go on there."""
+        own, old, new = self.site.bodies.own, f"{self.area}/default/{self.name}/", f"{area}/default/{name}/"
+        kept = {key: stored for key, stored in own.items() if not key.startswith(new)}
+        moved = {new + key.removeprefix(old): stored for key, stored in own.items() if key.startswith(old)}
+        self.site.bodies.own = kept | moved
+        self.area, self.name = area, name
+
+    def suspect_damage(self) -> None:
+        """Note what a driver does whose query could not load its state: the next start compares every file."""
+        driver = next((one for one in reversed(self.processes) if one.plan is not None), None)
+        if driver is not None and driver.plan is not None:
+            store = self.site.bucket.child(f"{self.area}/default/{self.name}")
+            batch = max(driver.committed.values(), default=-1)
+            generation = driver.plan.generation
+            damage.note(store, QUERY, batch, "It passed.", generation=generation, epoch=driver.epoch)
+
+    def copied(self, savepoint: str) -> str:
+        """Copy a savepoint with any tool, which keeps nothing but bytes; return the URI of the copy."""
+        old, new = f"{savepoint.removeprefix(f'{faults.BUCKET}/')}/", f"backups/{self._next()}"
+        own = self.site.bodies.own
+        own |= {f"{new}/{key.removeprefix(old)}": stored for key, stored in own.items() if key.startswith(old)}
+        return f"{faults.BUCKET}/{new}"
+
     def let_requests_expire(self) -> None:
         """Wait before the target is put back or emptied, as the page says; a folder gets no request of before any more.
 
@@ -199,7 +248,7 @@ class Outside(Simulation):
                 process.kill()
         self.scheduler.reap()
 
-    def started(self, restore: RestoreConfig | None = None, *, stays: bool = True) -> SimulatedDriver:
+    def started(self, restore: RestoreConfig | None = None, *, stays: bool = True) -> OutsideDriver:
         """Start a driver and let everybody run until they rest.
 
         Args:
@@ -211,7 +260,7 @@ class Outside(Simulation):
         self._begin(self._plain(), 1)
         self.restore = self.restore if stays else kept
         self._let_run(None)
-        return self.last
+        return cast("OutsideDriver", self.last)
 
     def take_over(self, word: str) -> SimulatedDriver:
         """Start a driver that takes the sink over, as the manifest of this site asks from now on."""
@@ -221,6 +270,20 @@ class Outside(Simulation):
             self.said.add(word)
             self.site.taken_over_at = driver.found[QUERY]
         return driver
+
+    def tried(self) -> OutsideDriver:
+        """Start a driver, once more while it finds itself replaced, and let it run batches and complete a checkpoint."""
+        for _ in range(STARTS):
+            driver = self.started()
+            self.live_on()
+            self.log(f"{driver.name} is started: {driver.outcome}")
+            if invariants.is_settled(driver) or invariants.is_refused(driver):
+                break
+        return driver
+
+    def promise(self, page: str, driver: SimulatedDriver) -> None:
+        """Note which page says that its steps end with a running job, if the job ran before them."""
+        self.promised = page if invariants.is_settled(driver) else ""
 
     def up(self) -> SimulatedDriver:
         """Return the driver that runs; start one if none does."""
@@ -249,8 +312,8 @@ class Outside(Simulation):
         """Return the completed checkpoints that an epoch has taken, as storage lists them."""
         return [
             number
-            for number in self.checkpoints(name=self.name)
-            if self.manifest(f"checkpoint:{number}", name=self.name).epoch == epoch
+            for number in self.checkpoints(self.area, self.name)
+            if self.manifest(f"checkpoint:{number}", self.area, self.name).epoch == epoch
         ]
 
     def taken(self) -> str | None:
@@ -286,7 +349,7 @@ class Outside(Simulation):
 
         A sink that withdraws takes back what comes again.
         """
-        if self.kind is not Target.FILES:
+        if not self.withdraws:
             self.words.setdefault(word, offset)
 
     def require_beyond(self, driver: SimulatedDriver, shown: int) -> None:
@@ -297,28 +360,59 @@ class Outside(Simulation):
 
     def shows_beyond(self, offset: int) -> bool:
         """Tell whether readers have seen rows after a record that nobody takes back: a start from it is refused."""
-        return self.kind is not Target.FILES and self.visible == "batch" and len(self.target.rows) > offset
+        return not self.withdraws and self.visible == "batch" and len(self.target.rows) > offset
 
     def offset_of(self, reference: str) -> int:
         """Return how many records a snapshot has."""
-        return self.offsets(reference, name=self.name)[QUERY]
+        return self.offsets(reference, self.area, self.name)[QUERY]
+
+    def snapshot_up_to(self, records: int) -> str | None:
+        """Return the newest checkpoint that has no more than so many records; None if there is none."""
+        references = [f"checkpoint:{number}" for number in sorted(self.checkpoints(self.area, self.name))]
+        return next((one for one in reversed(references) if self.offset_of(one) <= records), None)
+
+    def begins_at(self, driver: OutsideDriver) -> int:
+        """Return the record from which a driver goes on, or would have if it had not been refused."""
+        restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
+        return int(json.loads(restored.offsets[0])["offset"]) if restored is not None and restored.offsets else 0
+
+    def end_of(self, batch: int, generation: int) -> int | None:
+        """Return how many records there are up to a batch of a generation, or of the next that has it; None if none has."""
+        root = f"{self.area}/default/{self.name}"
+        queries = (f"{root}/{layout.query_root(number, QUERY)}" for number in range(generation, generation + STARTS))
+        having = next((query for query in queries if self.site.bucket.info(f"{query}/offsets/{batch}")), None)
+        return None if having is None else truth.read_offset(self.site.bucket, having, batch)
 
     # What is seen at the end
 
+    @property
+    def running_sites(self) -> list[Site]:
+        """The sites that nobody has stopped."""
+        return [site for site in self.sites if not site.is_stopped]
+
+    @property
+    def withdraws(self) -> bool:
+        """Whether the sink takes back what the state does not contain."""
+        return self.kind is Target.FILES
+
+    def number_shown(self) -> int:
+        """Return up to which record a reader sees rows."""
+        return max((number + 1 for number, _ in self.rows_shown()), default=0)
+
     def rows_shown(self) -> list[truth.Row]:
         """Return what a reader of the target sees."""
-        return self.oracle.visible(OUTPUT) if self.kind is Target.FILES else list(self.target.rows)
+        return self.oracle.visible(OUTPUT) if self.withdraws else list(self.target.rows)
 
     def repeats(self) -> tuple[int, ...]:
         """Return the records from which on rows may be visible once more: a person or a start has said so."""
         told = (one for one in self.processes if one.plan is not None and one.plan.fallback is not None)
-        fallbacks = [one.found[QUERY] for one in told if QUERY in one.found and self.kind is not Target.FILES]
+        fallbacks = [one.found[QUERY] for one in told if QUERY in one.found and not self.withdraws]
         return (*self.words.values(), *fallbacks)
 
     @property
     def seam(self) -> int:
         """The record before which a folder may be of two histories: who takes it over withdraws batches of the other."""
-        return max(site.taken_over_at for site in self.sites) if self.kind is Target.FILES else 0
+        return max(site.taken_over_at for site in self.sites) if self.withdraws else 0
 
     def newest_of(self, site: Site) -> SimulatedDriver:
         """Return the driver that was started last at a site."""
@@ -343,19 +437,19 @@ class Outside(Simulation):
             super()._make(move)
 
     def _assigned(self) -> int:
-        epochs = f"a/default/{self.name}/epochs"
+        epochs = f"{self.area}/default/{self.name}/epochs"
         names = [name.removesuffix(".json") for name in self.site.bucket.list_names(epochs)]
         return max((int(name) for name in names if name.isdigit()), default=0) + 1
 
     def _created(self) -> OutsideDriver:
-        driver = OutsideDriver(self.scheduler, f"process {len(self.processes) + 1}", self.site.network, "a")
+        driver = OutsideDriver(self.scheduler, f"process {len(self.processes) + 1}", self.site.network, self.area)
         driver.life, driver.faults = self.life_of[id(self.site)], self.faults
         self.processes.append(driver)
         return driver
 
     def _plain(self) -> OutsideWish:
         return OutsideWish(
-            "a",
+            self.area,
             OUTPUT,
             self.target,
             self.restore,
@@ -380,20 +474,11 @@ class Outside(Simulation):
         for site in self.sites:
             while site.network.late:
                 site.network.deliver()
-        for site in self.sites:
+        for site in self.running_sites:
             self.site = site
-            self._work()
+            self.tried()
         for rule in invariants.OUTSIDE:
             self.judge_of_effects.note(rule.__name__, rule(self))
-
-    def _work(self) -> None:
-        """Start a driver, once more while it finds itself replaced, and let it run batches and complete a checkpoint."""
-        for _ in range(STARTS):
-            driver = self.started()
-            self.live_on()
-            self.log(f"{driver.name} starts at the end: {driver.outcome}")
-            if invariants.is_settled(driver) or invariants.is_refused(driver):
-                return
 
 
 def script_of(seed: int, *names: str) -> tuple[moves.Move, ...]:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from unittest import mock
 
-from faultrig import engine, faults
+from faultrig import engine, faults, ledger, truth
 from simulation import moves, outside, runs
 from simulation.invariants import NAMES
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, closure, epochs
+from statefulspark.checkpoint import catalog, closure, content, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import ReservationRecord, SnapshotKind
 from statefulspark.driver.output import commit, job_sinks
@@ -225,6 +225,70 @@ def an_older_opener_of_a_sink_is_not_looked_up() -> contextlib.AbstractContextMa
     return mock.patch.object(standing, "opener", opener)
 
 
+def the_claim_of_who_opened_a_sink_is_not_compared() -> contextlib.AbstractContextManager[object]:
+    honest = standing.opener
+
+    def opener(stored: marker.Marker, context: SinkContext) -> standing.Standing:
+        compared = honest(stored, context)
+        is_replaced = stored.epoch > context.committing_epoch
+        unseen = standing.Standing.REPLACED if is_replaced else standing.Standing.EQUAL
+        return unseen if compared is standing.Standing.OTHER_COPY else compared
+
+    return mock.patch.object(standing, "opener", opener)
+
+
+def a_sink_that_is_named_stays_where_it_is() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(marker, "_going_on", lambda stored, context: stored)
+
+
+def a_sink_that_is_taken_back_counts_as_having_all_that_was_prepared() -> contextlib.AbstractContextManager[object]:
+    honest = marker._begun_after
+    return mock.patch.object(marker, "_begun_after", lambda position, context: honest(context.position, context))
+
+
+def a_sink_that_is_named_is_not_sent_what_was_kept_for_it() -> contextlib.AbstractContextManager[object]:
+    honest = marker.Marker.opened_by
+
+    def opened_by(stored: marker.Marker, context: SinkContext) -> marker.Marker:
+        after = stored.counting(context.position) if context.descent.takes_over else stored
+        return honest(after, context)
+
+    return mock.patch.object(marker.Marker, "opened_by", opened_by)
+
+
+def a_root_that_was_moved_has_no_ancestors() -> contextlib.AbstractContextManager[object]:
+    honest = job_sinks.JobSink.descent.fget
+    assert honest is not None
+    alone = property(lambda sink: replace(honest(sink), cuts=()))
+    return mock.patch.object(job_sinks.JobSink, "descent", alone)
+
+
+@contextlib.contextmanager
+def a_client_deletes_what_a_conflict_has_committed() -> Iterator[None]:
+    """As pyiceberg does with the manifests of a snapshot, if it is told of a conflict that was none."""
+    appended: list[tuple[ledger.Ledger, list[truth.Row]]] = []
+    append, transact = ledger.LedgerSink._append, ledger.transact
+
+    def noting(sink: ledger.LedgerSink, rows: list[truth.Row], context: SinkContext) -> None:
+        append(sink, rows, context)
+        appended[:] = [(sink.ledger, rows)]
+
+    def cleaning_up(name: str, act: Callable[[], None]) -> None:
+        try:
+            transact(name, act)
+        except errors.TransientError as error:
+            for target, rows in appended if error.reason == faults.RACED else ():
+                target.rows[:] = [row for row in target.rows if row not in rows]
+            raise
+
+    with mock.patch.object(ledger.LedgerSink, "_append", noting), mock.patch.object(ledger, "transact", cleaning_up):
+        yield
+
+
+def every_etag_counts_as_an_md5() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(content, "etags_are_md5", return_value=True)
+
+
 def a_sink_shows_batches_that_no_checkpoint_covers() -> contextlib.AbstractContextManager[object]:
     return mock.patch.object(job_sinks.JobSink, "shows_batches", new=True)
 
@@ -331,6 +395,41 @@ PLANTS: Mapping[str, Plant] = {
         an_older_opener_of_a_sink_is_not_looked_up,
         "no_row_is_lost_or_repeated_without_a_word",
         accident="sink_failover_between_two_sites",
+    ),
+    "a sink that is named stays where it is": Plant(
+        a_sink_that_is_named_stays_where_it_is,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="state_went_back",
+    ),
+    "a sink that is taken back counts as having all that was prepared": Plant(
+        a_sink_that_is_taken_back_counts_as_having_all_that_was_prepared,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="state_went_back",
+    ),
+    "a sink that is named is not sent what was kept for it": Plant(
+        a_sink_that_is_named_is_not_sent_what_was_kept_for_it,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="sink_went_back",
+    ),
+    "the claim of who opened a sink is not compared": Plant(
+        the_claim_of_who_opened_a_sink_is_not_compared,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="both_sites_ran",
+    ),
+    "a root that was moved has no ancestors": Plant(
+        a_root_that_was_moved_has_no_ancestors,
+        "the_steps_of_a_page_end_with_a_running_job",
+        accident="whole_job_moved",
+    ),
+    "a client deletes what a conflict has committed": Plant(
+        a_client_deletes_what_a_conflict_has_committed,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="commit_answered_as_conflict",
+    ),
+    "every etag counts as an MD5": Plant(
+        every_etag_counts_as_an_md5,
+        "the_steps_of_a_page_end_with_a_running_job",
+        accident="bucket_encrypted_anew",
     ),
     "a sink refuses what its state could send again": Plant(
         a_sink_refuses_what_its_state_could_send_again,

@@ -63,12 +63,14 @@ class Site:
         network: What lies before it.
         bodies: What is in it.
         taken_over_at: The record at which it has taken the sink over from another history; before it rows may be of either.
+        is_stopped: Whether a person makes sure that no driver starts there any more.
     """
 
     bucket: Bucket
     network: faults.Network
     bodies: Bodies
     taken_over_at: int = 0
+    is_stopped: bool = False
 
     def __post_init__(self) -> None:
         self.bucket._objects.bodies = self.bodies  # type: ignore[assignment]

@@ -1,0 +1,105 @@
+"""What a person does when a start is refused: the ways out that the refusal and docs/howto/disaster-recovery.md name.
+
+Each says what the person accepts by it (`Outside.allow_again`, `Outside.give_up`), so rows are judged by no more than that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from restores import a_restore
+from simulation import invariants
+from statefulspark.contract.config import RestoreConfig
+
+if TYPE_CHECKING:
+    from simulation.outside import Outside, OutsideDriver
+    from simulation.sites import Moment
+
+DISASTER = "docs/howto/disaster-recovery.md"
+TURNS = 3
+"""The way out of one refusal may lead to another one: a sink that shows batches is ahead of a snapshot that is as old."""
+_BATCH = re.compile(r"batch (?P<batch>\d+) \(generation (?P<generation>\d+)\)")
+
+
+def follow(world: Outside, choice: int, newest: Moment) -> None:
+    """Start the job, and do what a refusal says, one of its ways, until a driver runs, as the page promises.
+
+    Args:
+        world: The world.
+        choice: Chooses among the ways.
+        newest: What state and sink had before one of them went back.
+    """
+    world.promised = DISASTER
+    for turn in range(TURNS):
+        driver = world.tried()
+        reason, message = driver.refusal
+        if reason not in WAYS_OUT:
+            world.promised = "" if invariants.is_refused(driver) else DISASTER
+            return
+        world.log(f"the person sees {reason}")
+        WAYS_OUT[reason](world, driver, message, choice + turn, newest)
+    world.tried()
+
+
+def _ahead(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
+    """Start from the newest state; or go on from this one, without the rows after it or beside them."""
+    del message
+    asked = driver.wish.restore
+    is_asked_for = asked.source is not None and driver.sought.restore_skipped is None
+    if choice % 3 == 0 and not is_asked_for:
+        world.put_state_back(dict(newest.state))
+    else:
+        _go_on_after(world, world.begins_at(driver), choice, asked if is_asked_for else RestoreConfig())
+
+
+def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
+    """Start from the newest state; or go on from this one, after the batch that the message names."""
+    del driver
+    if choice % 3 == 0:
+        world.put_state_back(dict(newest.state))
+    else:
+        _go_on_after(world, _named(world, message.rpartition("what this state has after ")[2]), choice)
+
+
+def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
+    """Bring a newer copy of the sink; or start from a snapshot that is as old; or accept that rows in between are lost."""
+    has, _, had = message.partition(", and this state knows that it had ")
+    shown = _named(world, has.rpartition(" has ")[2]) if had else world.number_shown()
+    older = world.snapshot_up_to(shown)
+    if choice % 3 == 0:
+        world.let_requests_expire()
+        world.put_sink_back(newest.content)
+    elif choice % 3 == 1 and older is not None:
+        word = world.word("as old as the sink")
+        world.allow_again(word, world.offset_of(older))
+        world.restore = a_restore(snapshot=older, nonce=word)
+    else:
+        world.give_up(shown, world.begins_at(driver) if world.withdraws else _named(world, had))
+        world.take_the_sink(RestoreConfig())
+
+
+def _go_on_after(world: Outside, offset: int, choice: int, restore: RestoreConfig | None = None) -> None:
+    """Name the sink in the restore, after its rows from a record on were removed; or let them come again."""
+    if choice % 2:
+        world.remove_rows(offset)
+    else:
+        world.allow_again(world.word("rows that stay"), offset)
+    world.take_the_sink(restore or RestoreConfig())
+
+
+def _named(world: Outside, words: str) -> int:
+    """Return how many records there are up to the batch with which the words begin; what is shown if nobody knows it."""
+    named = _BATCH.match(words)
+    records = 0 if named is None else world.end_of(int(named["batch"]), int(named["generation"]))
+    return world.number_shown() if records is None else records
+
+
+WAYS_OUT: Mapping[str, Callable[[Outside, OutsideDriver, str, int, Moment], None]] = {
+    "SinkAhead": _ahead,
+    "SinkOpenedElsewhere": _opened_elsewhere,
+    "SinkBehind": _behind,
+    "StagedRowsMissing": _behind,
+}
+"""By the reason of the refusal."""
