@@ -17,9 +17,11 @@ _KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 class AtOnce:
     """Does the operator's work on storage in the fiber that asks for it."""
 
-    async def run(self, store: str, owner: str, work: Callable[[], _T], *, timeout_s: float | None = None) -> _T:
-        del store, owner, timeout_s
+    async def run(self, store: str, owner: str, work: Callable[[], _T]) -> _T:
+        del store, owner
         return work()
+
+    delete = run
 
 
 def purge(process: faults.FaultyProcess, area: str, job: str) -> None:
