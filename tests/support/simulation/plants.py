@@ -257,9 +257,8 @@ def a_sink_that_is_named_is_not_sent_what_was_kept_for_it() -> contextlib.Abstra
 
 
 def a_root_that_was_moved_has_no_ancestors() -> contextlib.AbstractContextManager[object]:
-    honest = job_sinks.JobSink.descent.fget
-    assert honest is not None
-    alone = property(lambda sink: replace(honest(sink), cuts=()))
+    honest = job_sinks.JobSink.descent
+    alone = property(lambda sink: replace(honest.__get__(sink), cuts=()))
     return mock.patch.object(job_sinks.JobSink, "descent", alone)
 
 

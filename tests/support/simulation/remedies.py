@@ -60,7 +60,11 @@ def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choic
     if choice % 3 == 0:
         world.put_state_back(dict(newest.state))
     else:
-        _go_on_after(world, _named(world, message.rpartition("what this state has after ")[2]), choice)
+        after = _named(world, message.rpartition("what this state has after ")[2])
+        world.give_up(world.number_shown(), after)
+        if not world.withdraws:
+            world.site.taken_over_at = after
+        _go_on_after(world, after, choice)
 
 
 def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:

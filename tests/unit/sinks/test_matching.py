@@ -134,6 +134,32 @@ def test_the_word_goes_on_in_every_row_but_behind_a_newer_driver(state: str, sin
         assert compare(opened, again) in (Standing.EQUAL, Standing.SINK_BEHIND_HEALABLE)
 
 
+@pytest.mark.parametrize("withdraws", [False, True])
+@pytest.mark.parametrize(
+    ("other", "after"),
+    [
+        pytest.param(30, {False: 19, True: 15}, id="the other copy has got further"),
+        pytest.param(17, {False: 15, True: 15}, id="the other copy lacks what the state had committed"),
+    ],
+)
+def test_a_refusal_names_the_batch_after_which_the_right_goes_on(
+    other: int, after: dict[bool, int], withdraws: bool
+) -> None:
+    stored = sink_at("opened by another copy of this state", batch=other)
+    context = state_at("equal", batch=20, kept_after=15)
+    granted = replace(context, descent=replace(context.descent, takes_over=True))
+
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        marker.open_marker(stored, context, "the target", withdraws=withdraws)
+    opened = marker.open_marker(stored, granted, "the target", withdraws=withdraws)
+
+    assert opened.newest == at(1, after[withdraws])
+    assert f"writes what this state has after batch {after[withdraws]} (generation 1)" in str(refused.value)
+    assert f"do not come again, also those that are missing in the target, which has batch {other} " in str(
+        refused.value
+    )
+
+
 # Before a commit
 
 

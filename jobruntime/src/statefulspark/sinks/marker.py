@@ -195,12 +195,9 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     if relation is Standing.REPLACED:
         raise _replaced_error(stored, context, where)
     if not own.takes_over:
-        raise _refusal(relation, stored, context, where)
+        raise _refusal(relation, stored, context, where, withdraws=withdraws)
     if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
-        # The sink has other rows under the same numbers. What the state had committed there is there, unless the marker
-        # lacks it or the others have withdrawn it; whatever else the state has prepared is committed, perhaps once more.
-        is_there = not withdraws and not standing.lacks(stored, expected.committed, context)
-        return _begun_after(expected.committed if is_there else expected.kept_after, context)
+        return _begun_after(_beginning_beside_others(stored, context, withdraws=withdraws), context)
     if expected.kept_after is not None and standing.lacks(stored, expected.kept_after, context):
         stored = stored.counting(expected.kept_after)
     newest = stored.newest
@@ -242,14 +239,21 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
     return reached
 
 
-def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: str) -> errors.SpecRejectedError:
+def opened_elsewhere_error(
+    stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool
+) -> errors.SpecRejectedError:
     """Return the error for a sink that was opened by a driver which storage does not know.
 
     Args:
         stored: The marker; None if the sink does not tell it.
         context: Context of the driver.
         where: The sink's target.
+        withdraws: Whether the sink withdraws commits.
     """
+    after, has = context.expected.committed, ""
+    if stored is not None:
+        after = _beginning_beside_others(stored, context, withdraws=withdraws)
+        has = f", which has {described(stored.newest)} of the other driver"
     root = context.descent.root or "this root"
     opener = "another driver" if stored is None else f"epoch {stored.epoch} of this state (claim {stored.claim})"
     what = f"{where} was opened by {opener}, which {root} does not know"
@@ -260,8 +264,8 @@ def opened_elsewhere_error(stored: Marker | None, context: SinkContext, where: s
         f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
         f"the newest state. Or start with {right(context)} to go on from this state: the sink then writes what this state "
-        f"has after {described(context.expected.committed)}, even where the other driver has written the same rows. What "
-        "the other driver has withdrawn before that stays withdrawn.",
+        f"has after {described(after)}, even where the other driver has written the same rows. Rows up to there do not come "
+        f"again, also those that are missing in {where}{has}.",
     )
 
 
@@ -309,10 +313,12 @@ def _replaced_error(stored: Marker, context: SinkContext, where: str) -> errors.
     )
 
 
-def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: str) -> errors.StatefulSparkError:
+def _refusal(
+    relation: Standing, stored: Marker, context: SinkContext, where: str, *, withdraws: bool
+) -> errors.StatefulSparkError:
     """Return the error of a start that nobody has told to go on anyway."""
     if relation is Standing.OTHER_COPY:
-        return opened_elsewhere_error(stored, context, where)
+        return opened_elsewhere_error(stored, context, where, withdraws=withdraws)
     if relation is Standing.SINK_BEHIND:
         return _behind_error(stored, context, where)
     own, lineage, its_root = context.descent, stored.lineage, stored.root or "an unknown root"
@@ -341,6 +347,17 @@ def _refusal(relation: Standing, stored: Marker, context: SinkContext, where: st
         f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or give the sink "
         f"its own uid or target, or start with {right(context)} to write to it anyway.",
     )
+
+
+def _beginning_beside_others(stored: Marker, context: SinkContext, *, withdraws: bool) -> Position | None:
+    """Return the batch after which a sink goes on that has other rows under the numbers of the state's batches.
+
+    What the state had committed there is there, unless the marker lacks it or the others have withdrawn it. Whatever else
+    the state has prepared is committed, perhaps once more.
+    """
+    expected = context.expected
+    is_there = not withdraws and not standing.lacks(stored, expected.committed, context)
+    return expected.committed if is_there else expected.kept_after
 
 
 def _begun_after(position: Position | None, context: SinkContext) -> Marker:

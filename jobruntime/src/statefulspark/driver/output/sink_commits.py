@@ -116,7 +116,8 @@ def _asking(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
     except errors.FencedError as fenced:
         epochs.require_current(sink.driver.store, sink.driver.epoch)
         stored = sink.sink.stored_marker(context) if isinstance(sink.sink, TellsMarker) else None
-        raise marker.opened_elsewhere_error(stored, context, sink.target or "its target") from fenced
+        where = sink.target or "its target"
+        raise marker.opened_elsewhere_error(stored, context, where, withdraws=sink.withdraws) from fenced
 
 
 def _tell_loss(sink: JobSink, progress: SinkProgress, behind: marker.SinkBehindError) -> None:
