@@ -17,6 +17,13 @@ from statefulspark.engine import gateway
 
 _PROGRAM = Path(__file__).parents[1] / "spark" / "engine" / "FailedBatches.java"
 _OPENED = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch")
+_LOGGING = """rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+"""
+"""Spark would write some thousand lines for each batch; errors alone go to the standard error."""
 ATTEMPTS = 2
 """Of how many attempts at a batch one succeeds, unless it fails before its commit."""
 
@@ -32,7 +39,14 @@ def command(folder: Path, seed: int, failed: int, attempts: int = ATTEMPTS) -> l
     """
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     class_path = f"{Path(pyspark.__file__).parent}/jars/*:{gateway.own_class_path()}"
-    settings = [f"-Djava.io.tmpdir={folder}", "-Dlog4j2.level=ERROR", "-Xmx512m", "-XX:+UseSerialGC"]
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    settings = [
+        f"-Djava.io.tmpdir={folder}",
+        f"-Dlog4j2.configurationFile={logging}",
+        "-Xmx512m",
+        "-XX:+UseSerialGC",
+    ]
     numbers = map(str, (seed, failed, attempts))
     return ["java", *opened, *settings, "-cp", class_path, str(_PROGRAM), str(folder / "root"), *numbers]
 

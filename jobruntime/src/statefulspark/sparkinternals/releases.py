@@ -10,9 +10,12 @@ import importlib.util
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
 from statefulspark import errors
+
+if TYPE_CHECKING:
+    from importlib.abc import ResourceLoader
 
 Release = tuple[int, int]
 
@@ -73,23 +76,29 @@ def home() -> Path:
     Raises:
         InternalError: `SparkMissing`.
     """
-    spec = importlib.util.find_spec("pyspark")
-    if spec is None or not spec.submodule_search_locations:
-        raise errors.InternalError("SparkMissing", "PySpark is not installed; install statefulspark[spark].")
-    return Path(spec.submodule_search_locations[0])
+    return _folder_and_loader()[0]
 
 
 @functools.cache
 def version() -> str:
     """Return the version of PySpark as its own file says it, since a reader of its metadata costs imports in a start.
 
+    Workers on executors read it from an archive, `pyspark.zip`.
+
     Raises:
         InternalError: `SparkMissing`.
     """
-    stated = re.search(
-        r"""^__version__\b.*["'](.+)["']$""", home().joinpath("version.py").read_text("utf-8"), re.MULTILINE
-    )
+    folder, loader = _folder_and_loader()
+    content = loader.get_data(str(folder / "version.py")).decode()
+    stated = re.search(r"""^__version__\b.*["'](.+)["']$""", content, re.MULTILINE)
     return stated[1] if stated is not None else "of an unknown release"
+
+
+def _folder_and_loader() -> tuple[Path, ResourceLoader]:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise errors.InternalError("SparkMissing", "PySpark is not installed; install statefulspark[spark].")
+    return Path(spec.submodule_search_locations[0]), cast("ResourceLoader", spec.loader)
 
 
 def installed() -> Release:
