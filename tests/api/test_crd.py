@@ -433,7 +433,7 @@ def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace
         "AGE",
     ]
     assert row.split()[:6] == ["flights", "Running", "True", "Running", "Stable", "42"]
-    assert "since a start from checkpoint 41" in api_server.call("-n", namespace, "get", "ssj", "-o", "wide")
+    assert "the driver started from checkpoint 41" in api_server.call("-n", namespace, "get", "ssj", "-o", "wide")
 
 
 def test_kubectl_explain_says_what_a_change_costs(api_server: ApiServer) -> None:

@@ -1,4 +1,4 @@
-"""What a function counts arrives at the driver: once for each batch that ends, and nothing of one that fails."""
+"""What a function counts arrives at the driver: once for each task that ends well, and nothing of one that fails."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def counted() -> dict[str, float]:
     return {series.name: value for series, value in values if series.operator == "counted-orders"}
 
 
-def test_values_of_all_tasks_arrive_once_and_those_of_a_failed_batch_do_not(
+def test_values_of_all_tasks_arrive_once_and_those_of_a_failed_task_do_not(
     query_harness: Callable[..., QueryHarness],
 ) -> None:
     query = query_harness(orders, "k string")
@@ -48,7 +48,7 @@ def test_values_of_all_tasks_arrive_once_and_those_of_a_failed_batch_do_not(
     assert counted()["rows_of_a_key"] in (1, 10)
 
     with pytest.raises(JobTestError):
-        query.feed({"k": "bad"}, {"k": "k1"})
+        query.feed({"k": "bad"})
 
     assert counted()["orders"] == 71
 
