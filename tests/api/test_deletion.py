@@ -288,11 +288,9 @@ def test_crds_go_with_all_jobs_and_the_operator_goes_on_when_they_are_back(
         scene.server.kubectl("-n", namespace, "delete", "pods", "--all", "--grace-period=0", "--force")
         scene.apply(storage={**resources.section(scene.spec, "storage"), "ownership": "AdoptOrphaned"})
 
-        def has_driver() -> bool:
-            if not process.runs:  # It ends if the API server does not know its kinds, and the kubelet starts it again.
-                process.start()
-            return bool(server.names(namespace, "pods"))
+        process.kill()  # Its watches have ended, which may take it minutes to notice: the page has the restart.
+        process.start()
 
-        scene.until("the next driver", has_driver)
+        scene.until("the next driver", lambda: bool(server.names(namespace, "pods")))
         server.call("-n", namespace, "patch", JOB, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Retain"}}')
         server.call("-n", namespace, "delete", JOB, "--timeout=60s")
