@@ -25,7 +25,7 @@ def test_the_chart_stays_until_the_last_job_is_deleted(subject: job.Job) -> None
     subject.apply(suspend=True)
     waiting.until(subject.see, lambda seen: seen.phase == "Suspended", "suspended")
 
-    assert "pre-delete" in (uninstall(subject) or "")
+    assert f"{setup.RELEASE}-uninstall failed" in (uninstall(subject) or "")
 
     said = operator.call("logs", CHECK)
     assert f"StatefulSparkJob {subject.namespace}/{job.NAME}" in said
