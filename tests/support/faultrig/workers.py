@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import queue
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from faultrig import engine, fibers
 from statefulspark import errors
-from statefulspark.driver.snapshots import background
+from statefulspark.driver.snapshots import background, deletions
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
@@ -23,7 +24,15 @@ def install(loop: JobLoop, process: engine.EngineProcess) -> None:
     cycle._background.close(wait=False)
     loop._inbox = inbox  # type: ignore[assignment]
     cycle._post, cycle._background = inbox.put, Lanes(process, inbox.put)  # type: ignore[assignment]
-    cycle._pruning = background.Pace(share=1.0)
+    cycle._pruning, cycle._deletions = background.Pace(share=1.0), _Deletions()
+
+
+class _Deletions(deletions.Deletions):
+    """Deletions that are always due, since the rig has a clock of its own."""
+
+    def begin_if_due(self, now_s: float) -> tuple[str, ...]:
+        del now_s
+        return super().begin_if_due(math.inf)
 
 
 class Inbox:

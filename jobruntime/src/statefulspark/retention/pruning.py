@@ -120,7 +120,7 @@ def carry_out(
 def delete_files(store: ObjectStore, keys: Sequence[str], *, epoch: int | None = None) -> None:
     """Delete files of a plan that is carried out, all or some of them. The call may be repeated.
 
-    Cost: a DELETE per 500 objects; two HEADs with an epoch; a PUT per savepoint that is given up.
+    Cost: a DELETE per 500 objects; two HEADs with an epoch; as many and a PUT per savepoint that is given up.
 
     Args:
         store: The job's root.
@@ -132,7 +132,11 @@ def delete_files(store: ObjectStore, keys: Sequence[str], *, epoch: int | None =
     """
     _require_current(store, epoch)
     folders = {folder for key in keys if (folder := _savepoint_of(key)) is not None}
-    completed = {folder for folder in folders if not catalog.give_up(store, folder)}
+    completed = set()
+    for folder in sorted(folders):
+        _require_current(store, epoch)  # A newer driver may be completing it.
+        if not catalog.give_up(store, folder):
+            completed.add(folder)
     store.delete_many(tuple(key for key in keys if _savepoint_of(key) not in completed))
 
 
