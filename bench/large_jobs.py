@@ -136,7 +136,7 @@ def decision_cost(number: int = 20_000) -> float:
 
 @dataclass(frozen=True)
 class Costs:
-    """What a simulated day is made of.
+    """The costs and limits of a simulated day.
 
     Attributes:
         listed_s: Seconds of the search for each object.

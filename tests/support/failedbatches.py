@@ -13,17 +13,10 @@ import tempfile
 from pathlib import Path
 
 import pyspark
-from statefulspark.engine import gateway
+from statefulspark.engine import gateway, sparklogfile
 
 _PROGRAM = Path(__file__).parents[1] / "spark" / "engine" / "FailedBatches.java"
 _OPENED = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch")
-_LOGGING = """rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-"""
-"""Spark would write some thousand lines for each batch; errors alone go to the standard error."""
 ATTEMPTS = 2
 """Of how many attempts at a batch one succeeds, unless it fails before its commit."""
 
@@ -39,11 +32,10 @@ def command(folder: Path, seed: int, failed: int, attempts: int = ATTEMPTS) -> l
     """
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED]
     class_path = f"{Path(pyspark.__file__).parent}/jars/*:{gateway.own_class_path()}"
-    logging = folder / "log4j2.properties"
-    logging.write_text(_LOGGING)
     settings = [
         f"-Djava.io.tmpdir={folder}",
-        f"-Dlog4j2.configurationFile={logging}",
+        f"-Dlog4j2.configurationFile={sparklogfile.FOR_PEOPLE}",
+        f"-Dstatefulspark.spark.log={folder / 'spark.log'}",
         "-Xmx512m",
         "-XX:+UseSerialGC",
     ]

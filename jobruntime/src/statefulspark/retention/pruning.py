@@ -91,7 +91,7 @@ def carry_out(
 ) -> None:
     """Carry out a plan, but for the files that it deletes: `delete_files` follows.
 
-    Cost: a DELETE for the manifests, a PUT, a HEAD with an epoch; per claimed snapshot, what deleting it costs; per
+    Cost: a DELETE for the manifests, a PUT, two HEADs with an epoch; per claimed snapshot, what deleting it costs; per
     generation that is closed off, a PUT.
 
     Args:
@@ -130,13 +130,13 @@ def delete_files(store: ObjectStore, keys: Sequence[str], *, epoch: int | None =
     Raises:
         FencedError: A newer epoch owns the job; no file was deleted.
     """
-    _require_current(store, epoch)
     folders = {folder for key in keys if (folder := _savepoint_of(key)) is not None}
     completed = set()
     for folder in sorted(folders):
         _require_current(store, epoch)  # A newer driver may be completing it.
         if not catalog.give_up(store, folder):
             completed.add(folder)
+    _require_current(store, epoch)
     store.delete_many(tuple(key for key in keys if _savepoint_of(key) not in completed))
 
 

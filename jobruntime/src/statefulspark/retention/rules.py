@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from statefulspark.checkpoint import batch_records, plans, segments, sparklog, state_files
 from statefulspark.contract import layout, retained
-from statefulspark.contract.manifest import GenerationRecord, Manifest, OperatorEntry, QueryEntry
+from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.packs import window
 from statefulspark.recovery import generations
@@ -167,15 +167,15 @@ def _parts(cut: Manifest | GenerationRecord) -> Counter[tuple[str, str]]:
     """Count what a cut has state of: operators by uid, those of Spark by kind, sources, and master hooks."""
     return Counter(
         (
-            *((query.uid, part.name if plans.has_generated_uid(part) else part.uid) for query, part in _operators(cut)),
+            *(
+                (query.uid, part.name if plans.has_generated_uid(part) else part.uid)
+                for query in cut.queries
+                for part in query.operators
+            ),
             *((query.uid, f"source {source.name}") for query in cut.queries for source in query.sources),
             *(("", state.identifier) for state in cut.master_states),
         )
     )
-
-
-def _operators(cut: Manifest | GenerationRecord) -> Iterator[tuple[QueryEntry, OperatorEntry]]:
-    return ((query, operator) for query in cut.queries for operator in query.operators)
 
 
 def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> PrunePlan:

@@ -207,7 +207,7 @@ class TwoPhaseSinkContract:
         assert self.visible_ids() == [1, 2]
 
     def test_a_target_that_has_lost_a_batch_while_the_driver_runs_gets_no_later_one(self) -> None:
-        """Until the driver has committed the lost batch again, of which it still has the transaction."""
+        """The driver still has the transaction of the lost batch; the later batch follows once that is committed again."""
         sink, first, lost, later = self._commit_first_of_epoch_1(), self._at(0), self._at(1), self._at(2)
         transaction, of_later = self._prepared(lost, [3]), self._prepared(later, [4])
         with_later = replace(later, expected=_known(lost, kept_after=first))
