@@ -22,7 +22,6 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -41,7 +40,6 @@ class Worker:
         self._connection = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
         self.pid = self.read()
         self._connection.sendall(_INT.pack(len(secret)) + secret.encode())
-        self._idle = _descriptors(self.pid)
         self.greeting = self._connection.recv(self.read(), socket.MSG_WAITALL).decode()
 
     def start(self, partition: int, task: str, query: str = "q") -> None:
@@ -53,20 +51,18 @@ class Worker:
         self.start(partition, task, query)
         answer = self.read()
         if task != "w":
-            self._wait()
+            self._await_end()
         return answer
 
     def go_on(self) -> None:
         """Let a task end."""
         self._connection.sendall(b".")
-        self._wait()
+        self._await_end()
 
-    def _wait(self) -> None:
-        """Wait until the worker is idle: it has more files open while a task runs."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while _descriptors(self.pid) not in (0, self._idle):
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+    def _await_end(self) -> None:
+        """Wait until the task has ended: only then does the worker run the next one, which it runs itself."""
+        self.start(0, "n")
+        assert self.read() == self.pid
 
     def read(self) -> int:
         """Return the next number.
@@ -98,14 +94,6 @@ def _header(partition: int, task: str, query: str) -> bytes:
         variables += _LONG.pack(partition) + _INT.pack(len(file)) + file
     kind = _INT.pack(_WITHOUT if task in "nm" else _WITH_STATE)
     return _INT.pack(partition) + texts + includes + struct.pack("!?", task == "x") + variables + kind
-
-
-def _descriptors(pid: int) -> int:
-    """Return how many files a process has open; 0 when there is none."""
-    try:
-        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    except FileNotFoundError:
-        return 0
 
 
 class Daemon:
@@ -166,7 +154,7 @@ def _run_task(task: socket.socket, authenticated: bool) -> int:
         if what != "f":
             task.sendall(_INT.pack(len(broadcast._broadcastRegistry) if what == "?" else os.getpid()))
         if what == "w":
-            stream.read(1)
+            task.recv(1)
     return int(what == "f")
 
 
