@@ -83,18 +83,20 @@ def test_a_refusal_tells_that_the_right_was_used(reason: str, restore: RestoreCo
     assert ("change restore.nonce to give it again" in raised.value.message) is is_told
 
 
-@pytest.mark.parametrize("is_done", [True, False], ids=["carried out", "not carried out"])
-def test_a_right_that_is_given_again_does_not_have_an_old_restore_carried_out_again(is_done: bool) -> None:
-    """The restore stands in the manifest since long, beside the right; another nonce is one for both."""
-    in_git = a_restore(snapshot="checkpoint:1", nonce="spring", repeat_output_of=NAMED)
-    rights = SinkRights.read(in_git, ("spring" if is_done else "summer", in_git.repeat_key(NAMED[0])))
+@pytest.mark.parametrize("restore", [a_restore(snapshot="checkpoint:1", nonce="spring"), RestoreConfig()], ids=str)
+def test_who_is_to_give_a_right_again_is_told_that_an_old_restore_would_be_carried_out_again(
+    restore: RestoreConfig,
+) -> None:
+    """The restore stands in the manifest since long, and the operator does not tell the driver of it any more."""
+    in_git = restore.model_copy(update={"repeat_output_of": NAMED})
+    rights = SinkRights.read(in_git, ("spring", in_git.repeat_key(NAMED[0])))
 
     with pytest.raises(errors.SpecRejectedError) as raised, rights.explaining(NAMED[0]):
         raise errors.SpecRejectedError("SinkAhead", "It is ahead.")
 
-    told = "Remove restore.source first, or that restore is carried out again, too."
-    assert raised.value.message.endswith(told) is is_done
-    assert "Leave --restore-uri, --restore-checkpoint-id or --restore-empty out first" in flagnames.name_flags(told)
+    assert raised.value.message.endswith("If it was carried out before, remove it first.")
+    told = flagnames.name_flags(raised.value.message)
+    assert "leave --restore-uri, --restore-checkpoint-id or --restore-empty out first" in told
 
 
 def test_another_error_is_left_as_it_is() -> None:

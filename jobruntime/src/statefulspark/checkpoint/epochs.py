@@ -13,7 +13,7 @@ from datetime import datetime
 
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, listing
-from statefulspark.contract import layout
+from statefulspark.contract import config, layout
 from statefulspark.contract.config import OwnershipMode
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, Purge
 from statefulspark.storage.port import MOST_OF_A_DOCUMENT, ObjectInfo, ObjectStore
@@ -295,9 +295,8 @@ def _way_out(present: OwnerRecord, record: OwnerRecord, ownership: OwnershipMode
     if record.key in present.spent:
         return (
             "This job owned the state before, and its storage.ownership: TakeOver counts once. Change restore.nonce to "
-            "take the state over again (on the command line --ownership TakeOver --restore-again), after the other one "
-            "has "
-            f"ended; or {other}"
+            "take the state over again (on the command line --ownership TakeOver --restore-again), after the other one has "
+            f"ended; or {other} {config.ANOTHER_NONCE}"
         )
     if doubt is None:
         return (

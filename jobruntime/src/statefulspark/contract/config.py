@@ -135,6 +135,11 @@ class CheckpointConfig(WireModel):
 
 REPEAT_RIGHT = "repeatOutputOf "
 """Begins the key of a right to repeat the output of a sink, among those of restores."""
+ANOTHER_NONCE = (
+    "Another nonce has restore.source carried out again, too. If it was carried out before, remove it first."
+)
+"""What a message says that advises another `restore.nonce` for the sake of a right. A driver is not told of a restore that
+its manifest has since long."""
 _REPEATED_AT = " again at "
 """Separates the key of a restore request from the time when it was repeated."""
 

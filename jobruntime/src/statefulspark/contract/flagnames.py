@@ -64,6 +64,11 @@ _SENTENCES = (
         "line --ownership TakeOver --restore-again)",
         "its --ownership TakeOver counts once. Add --ownership TakeOver --restore-again to take the state over again",
     ),
+    (
+        "Another nonce has restore.source carried out again, too. If it was carried out before, remove it first.",
+        "A restore that the command names is carried out again, too. If it was carried out before, leave --restore-uri, "
+        "--restore-checkpoint-id or --restore-empty out first.",
+    ),
     ("Remove restore.source", "Leave --restore-uri, --restore-checkpoint-id or --restore-empty out"),
     ("another name or storage.uri", "another --name or --storage"),
     ("Set it in job.parameters, or with --parameter", "Set it with --parameter"),

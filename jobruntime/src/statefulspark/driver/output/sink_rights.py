@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from statefulspark import errors
+from statefulspark.contract import config
 from statefulspark.sinks import marker
 
 if TYPE_CHECKING:
@@ -30,12 +31,10 @@ class SinkRights:
         granted: The sinks whose right counts for this start, as `query/sink`, each with the key that its generation records
             once the sinks are open.
         spent: The sinks whose right was used before.
-        restore_is_done: Whether the restore was carried out before; another nonce would have it carried out again.
     """
 
     granted: Mapping[str, str] = field(default_factory=dict)
     spent: Collection[str] = ()
-    restore_is_done: bool = False
 
     @classmethod
     def read(cls, restore: RestoreConfig, carried_out: Collection[str]) -> Self:
@@ -47,7 +46,7 @@ class SinkRights:
         """
         keys = {sink: restore.repeat_key(sink) for sink in restore.repeat_output_of}
         granted = {sink: key for sink, key in keys.items() if key not in carried_out}
-        return cls(granted, keys.keys() - granted.keys(), restore.is_done(carried_out))
+        return cls(granted, keys.keys() - granted.keys())
 
     def require_sinks(self, sinks: Collection[str]) -> None:
         """Refuse a right that names no sink of the job. A right that was used before says nothing, and may stay.
@@ -75,12 +74,11 @@ class SinkRights:
         except errors.SpecRejectedError as error:
             if error.reason not in _REPEATING or sink not in self.spent:
                 raise
-            first = " Remove restore.source first, or that restore is carried out again, too."
             raise errors.SpecRejectedError(
                 error.reason,
                 f"{error.message} This job has used its right for {sink} before, and it counts once: make sure that no "
                 f"other job writes there, then change restore.nonce to give it again (on the command line "
-                f"{marker.option([sink])} --restore-again).{first if self.restore_is_done else ''}",
+                f"{marker.option([sink])} --restore-again). {config.ANOTHER_NONCE}",
             ) from error
 
     def refusal(self, refused: Mapping[str, errors.StatefulSparkError]) -> errors.StatefulSparkError:
