@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from faultrig import faults, fibers, truth
-from statefulspark import errors
 from statefulspark.sinks import marker, staging
 from statefulspark.sinks.base import SinkContext
 
@@ -76,7 +75,7 @@ class LedgerSink:
     def reached(self, context: SinkContext) -> marker.Marker:
         reached = self.ledger.markers.get(context.transactional_id)
         if reached is None:
-            raise errors.StateUnknownError("LedgerMarkerMissing", f"Nothing is known of {context.transactional_id}.")
+            raise marker.missing_error(context, "the ledger", is_running=True)
         return reached
 
     def _append(self, rows: list[truth.Row], context: SinkContext) -> None:

@@ -6,18 +6,18 @@ Each accident is a function with the name of what a page of docs/howto tells abo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from faultrig import faults
 from restores import a_restore
-from simulation import remedies
+from simulation import invariants, remedies
 from simulation.drivers import NAMED, QUERY
 from simulation.purging import purge
-from simulation.sites import Content
+from simulation.sites import OUTPUT, Content
 from statefulspark.contract.config import RestoreConfig
 
 if TYPE_CHECKING:
-    from simulation.outside import Outside
+    from simulation.outside import Outside, OutsideDriver
 
 ARRIVED = 0.7
 """How many of the last objects a replica has that gets them in any order."""
@@ -69,7 +69,7 @@ def sink_restored_to_backup(world: Outside, choice: int) -> None:
 def sink_loses_its_marker(world: Outside, choice: int) -> None:
     """A tool keeps the rows of the target, and not what the sink has written beside them."""
     world.target.markers.clear()
-    world.shared.pop("out/_sink.json", None)
+    world.shared.pop(f"{OUTPUT}/_sink.json", None)
     if choice % 2:
         world.kill_all()
         world.started()
@@ -299,6 +299,58 @@ def both_sites_ran(world: Outside, choice: int) -> None:
         staying.taken_over_at = world.last.found.get(QUERY, 0)
 
 
+def sink_marker_lost(world: Outside, choice: int) -> None:
+    """A tool removes what the sink has beside its rows; a person does what a refusal says, of a start or of a run."""
+    world.live_on(choice % 2)
+    world.run_batches(choice)
+    running = world.up()
+    newest = world.now()
+    sink_loses_its_marker(world, 0)
+    if choice % 4 < 2:
+        world.live_on(2)
+    ended = cast("OutsideDriver", running) if invariants.is_refused(running) else None
+    world.kill_all()
+    remedies.follow(world, choice // 4, newest, ended)
+
+
+def state_deleted_output_kept(world: Outside, choice: int) -> None:
+    """The state of a job is lost or deleted, its output is not; the job starts anew, and a person follows the refusal.
+
+    If the marker is gone, too, nobody knows whose the rows are, and they come again.
+    """
+    if not world.target.markers and f"{OUTPUT}/_sink.json" not in world.shared:
+        return
+    world.run_batches(choice)
+    _back_up(world)
+    world.live_on(choice % 2)
+    world.kill_all()
+    newest = world.now()
+    if choice % 4 < 2:
+        kept = {key: stored for key, stored in newest.state.items() if key.startswith("backups/")}
+        world.put_state_back(kept)
+    else:
+        world.restore = RestoreConfig()
+        world.person.spawn("purge", lambda: purge(world.person, "a", world.name))
+        world.rest()
+    remedies.follow(world, choice // 4, newest)
+
+
+def moved_job_started_at_old_place(world: Outside, choice: int) -> None:
+    """A job was moved, and ran there; a person starts it at its old place after all, and follows the refusal."""
+    world.live_on()
+    world.stopped()
+    world.kill_all()
+    world.move_root("b", "flights")
+    world.started()
+    world.live_on(1 + choice % 2)
+    _back_up(world)
+    world.live_on(choice % 2)
+    world.kill_all()
+    newest = world.now()
+    world.area = "a"
+    remedies.follow(world, choice // 2, newest)
+
+
 def whole_job_moved(world: Outside, choice: int) -> None:
     """The job stops, its folder is copied, and it goes on there, under another name by right; it may move back later."""
     world.promise(ELSEWHERE, world.tried())
@@ -350,6 +402,12 @@ def bucket_encrypted_anew(world: Outside, choice: int) -> None:
     world.started(a_restore(snapshot=copy, nonce=word))
 
 
+def _back_up(world: Outside) -> None:
+    """Take a savepoint, and copy it to where nobody deletes it with the job."""
+    savepoint = world.taken()
+    world.backup = None if savepoint is None else world.copied(savepoint)
+
+
 def _upgraded(world: Outside) -> None:
     """Upgrade in place: the driver stops with a savepoint, and the next one starts from it, as an operator does it."""
     savepoint = world.stopped()
@@ -383,6 +441,9 @@ ACCIDENTS: Mapping[str, Accident] = {
         sink_went_back,
         both_sites_ran,
         whole_job_moved,
+        sink_marker_lost,
+        state_deleted_output_kept,
+        moved_job_started_at_old_place,
         commit_answered_as_conflict,
         bucket_encrypted_anew,
     )

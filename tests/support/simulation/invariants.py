@@ -250,7 +250,7 @@ def is_refused(driver: SimulatedDriver) -> bool:
 
 REFUSALS = frozenset(
     (
-        *("SinkAhead", "SinkBehind", "SinkTaken", "SinkFolderTaken", "StagedRowsMissing", "LedgerMarkerMissing"),
+        *("SinkAhead", "SinkBehind", "SinkTaken", "SinkFolderTaken", "StagedRowsMissing"),
         *("SinkMarkerMissing", "SinkOpenedElsewhere", "SinkHistoryForgotten", "SinkOfAnotherJob"),
         *("NoCheckpointVerifies", "StateMissing", "StateWithoutCheckpoint", "SnapshotNotFound", "SnapshotBroken"),
     )

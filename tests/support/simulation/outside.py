@@ -42,6 +42,8 @@ LAST = frozenset(
         "job_renamed_from_savepoint",
         "both_sites_ran",
         "whole_job_moved",
+        "state_deleted_output_kept",
+        "moved_job_started_at_old_place",
     )
 )
 """Accidents after which backups are no longer those of the job that goes on."""
@@ -136,6 +138,8 @@ class Outside(Simulation):
         """The records whose loss a person has accepted."""
         self.wrong: list[str] = []
         """What an accident has seen that must not be."""
+        self.backup: str | None = None
+        """URI of the copy of a savepoint that stays if the state goes."""
         self.promised = ""
         """The page that says that the steps end with a running job."""
 

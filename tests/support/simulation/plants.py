@@ -17,7 +17,7 @@ from simulation.invariants import NAMES
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, content, epochs
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import ReservationRecord, SnapshotKind
+from statefulspark.contract.manifest import Position, ReservationRecord, SnapshotKind
 from statefulspark.driver.output import commit, job_sinks
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
@@ -256,6 +256,35 @@ def a_sink_that_is_named_is_not_sent_what_was_kept_for_it() -> contextlib.Abstra
     return mock.patch.object(marker.Marker, "opened_by", opened_by)
 
 
+def a_sink_without_its_marker_counts_as_new() -> contextlib.AbstractContextManager[object]:
+    honest = standing.compare
+
+    def compare(stored: marker.Marker | None, context: SinkContext) -> standing.Standing:
+        return standing.Standing.NEW if stored is None else honest(stored, context)
+
+    return mock.patch.object(standing, "compare", compare)
+
+
+def a_sink_of_other_state_counts_as_its_own() -> contextlib.AbstractContextManager[object]:
+    honest = standing.compare
+
+    def compare(stored: marker.Marker | None, context: SinkContext) -> standing.Standing:
+        compared = honest(stored, context)
+        return standing.Standing.EQUAL if compared is standing.Standing.FOREIGN else compared
+
+    return mock.patch.object(standing, "compare", compare)
+
+
+def a_driver_that_ran_names_the_batch_that_it_knows() -> contextlib.AbstractContextManager[object]:
+    honest = marker._by_right
+
+    def by_right(context: SinkContext, where: str, after: Position | None, *, is_running: bool, has: str = "") -> str:
+        del is_running
+        return honest(context, where, after, is_running=False, has=has)
+
+    return mock.patch.object(marker, "_by_right", by_right)
+
+
 def a_root_that_was_moved_has_no_ancestors() -> contextlib.AbstractContextManager[object]:
     honest = job_sinks.JobSink.descent
     alone = property(lambda sink: replace(honest.__get__(sink), cuts=()))
@@ -414,6 +443,21 @@ PLANTS: Mapping[str, Plant] = {
         the_claim_of_who_opened_a_sink_is_not_compared,
         "no_row_is_lost_or_repeated_without_a_word",
         accident="both_sites_ran",
+    ),
+    "a sink without its marker counts as new": Plant(
+        a_sink_without_its_marker_counts_as_new,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="sink_marker_lost",
+    ),
+    "a sink of other state counts as its own": Plant(
+        a_sink_of_other_state_counts_as_its_own,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="state_deleted_output_kept",
+    ),
+    "a driver that ran names the batch that it knows": Plant(
+        a_driver_that_ran_names_the_batch_that_it_knows,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="sink_marker_lost",
     ),
     "a root that was moved has no ancestors": Plant(
         a_root_that_was_moved_has_no_ancestors,

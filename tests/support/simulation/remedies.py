@@ -20,20 +20,23 @@ if TYPE_CHECKING:
 DISASTER = "docs/howto/disaster-recovery.md"
 TURNS = 3
 """The way out of one refusal may lead to another one: a sink that shows batches is ahead of a snapshot that is as old."""
+AFTER = "what this state has after "
+"""What a refusal says before the batch after which the sink goes on. A driver that ran does not know it; a start does."""
 _BATCH = re.compile(r"batch (?P<batch>\d+) \(generation (?P<generation>\d+)\)")
 
 
-def follow(world: Outside, choice: int, newest: Moment) -> None:
+def follow(world: Outside, choice: int, newest: Moment, ended: OutsideDriver | None = None) -> None:
     """Start the job, and do what a refusal says, one of its ways, until a driver runs, as the page promises.
 
     Args:
         world: The world.
         choice: Chooses among the ways.
         newest: What state and sink had before one of them went back.
+        ended: A driver that has ended with a refusal while it ran; None if the first refusal is one of a start.
     """
     world.promised = DISASTER
     for turn in range(TURNS):
-        driver = world.tried()
+        driver = world.tried() if ended is None or turn else ended
         reason, message = driver.refusal
         if reason not in WAYS_OUT:
             world.promised = "" if invariants.is_refused(driver) else DISASTER
@@ -60,7 +63,9 @@ def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choic
     if choice % 3 == 0:
         world.put_state_back(dict(newest.state))
     else:
-        after = _named(world, message.rpartition("what this state has after ")[2])
+        if AFTER not in message:
+            return
+        after = _named(world, message.rpartition(AFTER)[2])
         world.give_up(world.number_shown(), after)
         if not world.withdraws:
             world.site.taken_over_at = after
@@ -84,6 +89,31 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
         world.take_the_sink(RestoreConfig())
 
 
+def _marker_missing(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
+    """Bring back the sink with its marker; or go on after the batch that the refusal of a start names."""
+    del driver
+    if choice % 3 == 0:
+        world.let_requests_expire()
+        world.put_sink_back(newest.content)
+    elif AFTER in message:
+        after = _named(world, message.rpartition(AFTER)[2])
+        world.give_up(world.number_shown(), after)
+        _go_on_after(world, after, choice)
+
+
+def _taken(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
+    """Restore the state that wrote the output; or start from a savepoint of it; or write to the sink beside it."""
+    if choice % 3 == 0 and "Restore that state" in message:
+        world.put_state_back(dict(newest.state))
+    elif choice % 3 == 1 and world.backup is not None:
+        world.restore = a_restore(snapshot=world.backup, nonce=world.word("the state that wrote the output"))
+    else:
+        after = _named(world, message.rpartition(AFTER)[2])
+        world.give_up(world.number_shown(), after)
+        world.site.taken_over_at = world.begins_at(driver) if world.withdraws else after
+        _go_on_after(world, after, choice)
+
+
 def _go_on_after(world: Outside, offset: int, choice: int, restore: RestoreConfig | None = None) -> None:
     """Name the sink in the restore, after its rows from a record on were removed; or let them come again."""
     if choice % 2:
@@ -96,6 +126,8 @@ def _go_on_after(world: Outside, offset: int, choice: int, restore: RestoreConfi
 def _named(world: Outside, words: str) -> int:
     """Return how many records there are up to the batch with which the words begin; what is shown if nobody knows it."""
     named = _BATCH.match(words)
+    if words.startswith("nothing"):
+        return 0
     records = 0 if named is None else world.end_of(int(named["batch"]), int(named["generation"]))
     return world.number_shown() if records is None else records
 
@@ -105,5 +137,7 @@ WAYS_OUT: Mapping[str, Callable[[Outside, OutsideDriver, str, int, Moment], None
     "SinkOpenedElsewhere": _opened_elsewhere,
     "SinkBehind": _behind,
     "StagedRowsMissing": _behind,
+    "SinkMarkerMissing": _marker_missing,
+    "SinkTaken": _taken,
 }
 """By the reason of the refusal."""

@@ -225,7 +225,7 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
         SinkBehindError: `SinkBehind`: the sink lacks batches that were committed to it.
     """
     if reached is None:
-        raise missing_error(context, where)
+        raise missing_error(context, where, is_running=True)
     if reached.lineage != context.descent.lineage:
         raise SinkTakenOverError(
             f"The job at {reached.root or 'another root'} has taken {where} over, so the one at "
@@ -240,7 +240,7 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
 
 
 def opened_elsewhere_error(
-    stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool
+    stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool, is_running: bool = False
 ) -> errors.SpecRejectedError:
     """Return the error for a sink that was opened by a driver which storage does not know.
 
@@ -249,6 +249,7 @@ def opened_elsewhere_error(
         context: Context of the driver.
         where: The sink's target.
         withdraws: Whether the sink withdraws commits.
+        is_running: Whether the driver has opened the sink before. The next start may know less of it.
     """
     after, has = context.expected.committed, ""
     if stored is not None:
@@ -263,21 +264,36 @@ def opened_elsewhere_error(
         "SinkOpenedElsewhere",
         f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
-        f"the newest state. Or start with {right(context)} to go on from this state: the sink then writes what this state "
-        f"has after {described(after)}, even where the other driver has written the same rows. Rows up to there do not come "
-        f"again, also those that are missing in {where}{has}.",
+        f"the newest state. {_by_right(context, where, after, is_running=is_running, has=has)}",
     )
 
 
-def missing_error(context: SinkContext, where: str) -> errors.StateUnknownError:
-    """Return the error for a sink that had a marker and has none."""
+def missing_error(context: SinkContext, where: str, *, is_running: bool = False) -> errors.StateUnknownError:
+    """Return the error for a sink that had a marker and has none.
+
+    Args:
+        context: Context of the driver.
+        where: The sink's target.
+        is_running: Whether the driver has opened the sink before. The next start may know less of it.
+    """
     committed = context.expected.committed
     had = "been opened" if committed is None else f"committed {described(committed)}"
     return errors.StateUnknownError(
         "SinkMarkerMissing",
         f"The sink {context.uid!r} has no marker in {where}, although it had {had}. So it is unknown which rows are there. "
-        f"Restore the marker {context.transactional_id!r}, or the target; or start with {right(context)}, which goes on "
-        f"after {described(committed)} and may write later rows again.",
+        f"Restore {where} together with the marker {context.transactional_id!r}, both of one moment: beside an older "
+        f"marker, rows are written again. {_by_right(context, where, committed, is_running=is_running)}",
+    )
+
+
+def _by_right(context: SinkContext, where: str, after: Position | None, *, is_running: bool, has: str = "") -> str:
+    """Return how to go on by the right of the sink, and which rows then come again or are missing."""
+    if is_running:
+        return "Or start again: the refusal then names the right, and the batch after which the sink goes on with it."
+    return (
+        f"Or start with {right(context)} to go on from this state: the sink then writes what this state has after "
+        f"{described(after)}, also the rows of it that are there already. Rows up to there do not come again, also those "
+        f"that are missing in {where}{has}."
     )
 
 
@@ -334,6 +350,7 @@ def _refusal(
             "and writes after it; or give the sink its own uid or target.",
         )
     root = own.root or "this root"
+    after = _beginning_beside_others(stored, context, withdraws=withdraws)
     if stored.root == root:
         origin = f"the state that was at {root} before (lineage {lineage}; it was deleted, or replaced)"
         remedy = (
@@ -345,7 +362,7 @@ def _refusal(
     return errors.SpecRejectedError(
         "SinkTaken",
         f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or give the sink "
-        f"its own uid or target, or start with {right(context)} to write to it anyway.",
+        f"its own uid or target. {_by_right(context, where, after, is_running=False)}",
     )
 
 

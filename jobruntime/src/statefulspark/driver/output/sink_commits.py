@@ -117,7 +117,9 @@ def _asking(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
         epochs.require_current(sink.driver.store, sink.driver.epoch)
         stored = sink.sink.stored_marker(context) if isinstance(sink.sink, TellsMarker) else None
         where = sink.target or "its target"
-        raise marker.opened_elsewhere_error(stored, context, where, withdraws=sink.withdraws) from fenced
+        raise marker.opened_elsewhere_error(
+            stored, context, where, withdraws=sink.withdraws, is_running=method == "commit"
+        ) from fenced
 
 
 def _tell_loss(sink: JobSink, progress: SinkProgress, behind: marker.SinkBehindError) -> None:
