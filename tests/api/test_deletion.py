@@ -267,18 +267,24 @@ def test_a_namespace_goes_by_itself_under_an_operator_of_the_whole_cluster(
     assert (f"jobs/{namespace}/flights" in told) is (policy == "Savepoint")
 
 
-@pytest.mark.parametrize("policy", ["Retain", "Savepoint", "Delete"])
+@pytest.mark.parametrize(
+    ("policy", "restarts"), [("Retain", False), ("Savepoint", False), ("Delete", False), ("Retain", True)]
+)
 def test_crds_go_with_all_jobs_and_the_operator_goes_on_when_they_are_back(
-    whole: tuple[ApiServer, Operator], s3: S3Server, tmp_path: Path, policy: str
+    whole: tuple[ApiServer, Operator], s3: S3Server, tmp_path: Path, policy: str, restarts: bool
 ) -> None:
     server, process = whole
-    namespace = f"crds-{policy.lower()}"
+    namespace = f"crds-{policy.lower()}-{restarts}".lower()
     server.call("create", "namespace", namespace)
     with serving() as port:
         scene = Scene(server, namespace, process, s3, port)
         Stage(scene, s3, (), tmp_path).set_up(policy)
 
         server.call("delete", "-f", str(CRDS), "--timeout=60s")
+        if restarts:
+            process.kill()
+            process.start()
+            scene.until("it waits for its kinds", lambda: "kinds missing" in process.log.read_text())
 
         stops = [info.key for info in scene.store.list("savepoints") if "-upgrade/" in info.key]
         assert bool(stops) is (policy == "Savepoint")
@@ -288,9 +294,7 @@ def test_crds_go_with_all_jobs_and_the_operator_goes_on_when_they_are_back(
         scene.server.kubectl("-n", namespace, "delete", "pods", "--all", "--grace-period=0", "--force")
         scene.apply(storage={**resources.section(scene.spec, "storage"), "ownership": "AdoptOrphaned"})
 
-        process.kill()  # Its watches have ended, which may take it minutes to notice: the page has the restart.
-        process.start()
-
         scene.until("the next driver", lambda: bool(server.names(namespace, "pods")))
+        assert process.runs
         server.call("-n", namespace, "patch", JOB, "--type=merge", "-p", '{"spec":{"deletionPolicy":"Retain"}}')
         server.call("-n", namespace, "delete", JOB, "--timeout=60s")

@@ -11,6 +11,10 @@ What differs from kopf's defaults, and why:
 - `cache.InitialSync`: in kopf's own gate, its indices, each object that arrives wakes all that have arrived before; with 200
   jobs and their pods that took half a minute.
 - Passes and watches end in `kopf.on.cleanup`: kopf waits five seconds for tasks that still run when it ends.
+- `_patient_watch`: kopf ends at the 404 or 403 of a watch, so the operator would end when its kinds are deleted, or one of
+  its namespaces. It asks again. At its end, kopf cancels a watch together with the task that tells the watch of a pause. The
+  watch takes the first for the second, and goes on for as long as the API server lets it. So it is told of no pauses; there
+  are none here.
 - A ConfigMap with code is watched by `KubernetesGateway.watch`: kopf selects by labels, and would read each ConfigMap of the
   cluster with its content.
 """
@@ -32,6 +36,9 @@ from datetime import timedelta
 
 import kopf
 from aiohttp import web
+from kopf._cogs.clients import errors as kopf_errors
+from kopf._cogs.clients import watching
+from kopf._cogs.structs import references
 from pydantic import JsonValue
 from statefulspark import errors
 
@@ -59,6 +66,8 @@ LISTED_AT_ONCE = 250
 """Objects in a page of a watch's first list, so that a thousand jobs and their pods are not in memory at once."""
 IDLE_WORKER_S = 0.2
 """How long kopf keeps the worker of an object after its last event, and with it that event's whole object."""
+ASKED_AGAIN_S = 10
+"""How often the API server is asked for a kind or a namespace that it does not have, or that the operator may not watch."""
 LEADERSHIP_LOST = 3
 """Exit code of an operator that could not renew its Lease; the kubelet starts it again, and it stands by."""
 
@@ -132,22 +141,75 @@ def _pass_on(sync: InitialSync, key: JobKey | None, uid: str) -> None:
     sync.arrived(uid)
 
 
+_kopf_watch = watching.continuous_watch
+
+
+def watch_patiently() -> None:
+    """Have kopf's watches go on after what ends kopf otherwise; see the module."""
+    watching.continuous_watch = functools.partial(_patient_watch, set())  # type: ignore[assignment]
+
+
+async def _patient_watch(
+    refused: set[tuple[str, str | None]],
+    *,
+    settings: kopf.OperatorSettings,
+    resource: kopf.Resource,
+    namespace: references.Namespace,
+    operator_pause_waiter: asyncio.Future[object],
+) -> AsyncIterator[object]:
+    """Watch a kind until the watch ends, as kopf does; kopf calls it again and again.
+
+    A refusal in a namespace may be of that namespace alone. In the whole cluster it is of the installation, and ends kopf.
+
+    Args:
+        refused: The watches that the API server has refused last; they are logged once.
+        settings: kopf's.
+        resource: The kind.
+        namespace: Where; None for the whole cluster.
+        operator_pause_waiter: Tells of a pause; there are none.
+    """
+    del operator_pause_waiter
+    watch = (resource.plural, namespace)
+    never: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+    try:
+        async for event in _kopf_watch(
+            settings=settings, resource=resource, namespace=namespace, operator_pause_waiter=never
+        ):
+            refused.discard(watch)
+            yield event
+    except (kopf_errors.APINotFoundError, kopf_errors.APIForbiddenError) as error:
+        if namespace is None and isinstance(error, kopf_errors.APIForbiddenError):
+            raise
+        level = logging.DEBUG if watch in refused else logging.WARNING
+        where = {"kind": resource.plural, "namespace": namespace or "(all)"}
+        _LOG.log(level, "not watched", extra={**where, "error": error.message, "asked_again_s": ASKED_AGAIN_S})
+        refused.add(watch)
+        await asyncio.sleep(ASKED_AGAIN_S)
+
+
 async def _existing(gateway: Gateway, namespaces: tuple[str, ...]) -> frozenset[str]:
     """Return the identities of the jobs and pods that the watches are going to show; none if they cannot be listed.
 
-    Savepoint objects are not awaited: a role without them may not list them, and the pass that needs them does.
+    Savepoint objects are not awaited: a role without them may not list them, and the pass that needs them does. It waits for
+    both kinds of this operator, because kopf looks once which kinds there are.
     """
     kinds = ((resources.JOB, ""), (resources.POD, names.role_selector()))
-    try:
-        listed = [
-            await gateway.list_uids(kind, namespace, selector)
-            for namespace in namespaces or (None,)
-            for kind, selector in kinds
-        ]
-    except errors.StatefulSparkError as error:
-        _LOG.warning("jobs not listed", extra={"reason": error.reason, "error": error.message})
-        return frozenset()
-    return frozenset().union(*listed)
+    where = namespaces or (None,)
+    while True:
+        try:
+            with contextlib.suppress(errors.StateUnknownError):
+                await gateway.list_uids(resources.SAVEPOINT, where[0])
+            listed = [
+                await gateway.list_uids(kind, namespace, selector) for namespace in where for kind, selector in kinds
+            ]
+        except errors.PreconditionFailedError as error:
+            _LOG.warning("kinds missing", extra={"error": error.message, "asked_again_s": ASKED_AGAIN_S})
+            await asyncio.sleep(ASKED_AGAIN_S)
+        except errors.StatefulSparkError as error:
+            _LOG.warning("jobs not listed", extra={"reason": error.reason, "error": error.message})
+            return frozenset()
+        else:
+            return frozenset().union(*listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,6 +337,7 @@ async def operate(
             await watches.close()
 
         kopf.on.cleanup(registry=registry, id="passes")(end)
+        watch_patiently()
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         await kopf.operator(
             registry=registry,

@@ -120,6 +120,8 @@ async def watch(
     woken: asyncio.Queue[JobKey] = asyncio.Queue()
     registry = handlers.build_registry(InitialSync(wake or woken.put_nowait, awaited), copies)
     settings = handlers.build_settings()
+    handlers.watch_patiently()
+    settings.networking.error_backoffs = ()
     settings.queueing.idle_timeout = 0.01  # Its workers end first when it is stopped.
     async with server.serving() as url:
 
@@ -188,10 +190,17 @@ def test_a_savepoint_object_wakes_the_job_that_it_names_and_is_kept() -> None:
     )
 
 
-def test_savepoint_objects_that_may_not_be_listed_hold_up_no_job() -> None:
+def test_savepoint_objects_that_may_not_be_listed_hold_up_no_job_and_end_no_other_watch(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     server, copies = Server(a_shown_object(resources.JOB, "flights", 3), refused=resources.SAVEPOINT.plural), Cache()
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
+        assert await woken.get() == KEY
+        while "not watched" not in caplog.messages:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(0.5)  # Kopf needs less to end all watches.
+        server.show("MODIFIED", a_shown_object(resources.JOB, "flights", 4))
         assert await woken.get() == KEY
 
     asyncio.run(watch(server, copies, act))
