@@ -57,7 +57,7 @@ _CODES = {
     ExitCode.INCOMPATIBLE_STATE: """
         AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState
         OperatorsAmbiguous OutputModeChanged OutputRepeated SinkAhead SinkOfAnotherJob SinkOpenedElsewhere SinkTaken
-        SourcesAmbiguous StateAbsent StateKeyTypeIncompatible
+        SourcesAmbiguous SparkOlderThanState StateAbsent StateKeyTypeIncompatible
         StateModeIncompatible StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
     """,
     ExitCode.SNAPSHOT_NOT_FOUND: "SnapshotNotFound",

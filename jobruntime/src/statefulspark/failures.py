@@ -145,6 +145,7 @@ _BY_REASON = {
     "OperatorsAmbiguous": ExitCode.INCOMPATIBLE_STATE,
     "OutputModeChanged": ExitCode.INCOMPATIBLE_STATE,
     "SourcesAmbiguous": ExitCode.INCOMPATIBLE_STATE,
+    "SparkOlderThanState": ExitCode.INCOMPATIBLE_STATE,
     "TimeZoneChanged": ExitCode.INCOMPATIBLE_STATE,
     "ValueChanged": ExitCode.INCOMPATIBLE_STATE,
     # A rollback that would not be harmless; see driver/starting/rollbacks.py.

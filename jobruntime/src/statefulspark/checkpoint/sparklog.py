@@ -1,7 +1,8 @@
 """Parsers of Spark's own files in a checkpoint root: offset log, commit log, operator metadata, snapshot archives.
 
-Written for Spark 4.2.0 with state checkpoint format 2. Pure: every parser takes bytes and returns values. Spark writes
-each of these files with one PUT, so an unreadable file was damaged later; it never means "not written yet".
+Written for Spark 4.1 to 4.3 with state checkpoint format 2, and version 1 of the offset log. Pure: every parser takes
+bytes and returns values. Spark writes each of these files with one PUT, so an unreadable file was damaged later; it never
+means "not written yet".
 """
 
 from __future__ import annotations
@@ -198,10 +199,18 @@ def pinned_partitions(body: bytes, source: str) -> int | None:
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
-    lines = _versioned_lines(body, source)
-    conf = _validated(_RawOffsetMetadata, lines[0] if lines else "", source).conf
-    text = conf.get("spark.sql.shuffle.partitions", "")
+    text = pinned_settings(body, source).get("spark.sql.shuffle.partitions", "")
     return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
+
+
+def pinned_settings(body: bytes, source: str) -> Mapping[str, str]:
+    """Return the settings that an offset log entry pins for the query.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    lines = _versioned_lines(body, source)
+    return _validated(_RawOffsetMetadata, lines[0] if lines else "", source).conf
 
 
 def parse_operator(body: bytes, source: str) -> OperatorMetadata:

@@ -84,6 +84,18 @@ REFUSED_SETTINGS = (
         "spark.sql.streaming.queryEvolution.enableSourceEvolution",
         "it changes the format of the offset log; name sources with ss.named_source(df, uid=...)",
     ),
+    RefusedSetting(
+        "spark.sql.streaming.queryEvolution.enableSinkEvolution",
+        "it changes the format of the commit log; a sink has the uid of ss.write(..., uid=...)",
+    ),
+    RefusedSetting(
+        "spark.sql.streaming.offsetLog.formatVersion",
+        "snapshots are made from the first version of the offset log, which every supported release of Spark reads",
+    ),
+    RefusedSetting(
+        "spark.sql.streaming.stateStore.rowChecksum.enabled",
+        "an older release of Spark would take the checksums for state; each file of state has a checksum already",
+    ),
     RefusedSetting("spark.sql.streaming.forceDeleteTempCheckpointLocation", "it deletes checkpoints when a query ends"),
 )
 """Settings refused by their full name."""

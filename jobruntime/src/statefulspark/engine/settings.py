@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from statefulspark import errors, storage
 from statefulspark.contract import config, engine
 from statefulspark.engine import gateway
+from statefulspark.sparkinternals import stateformats
 from statefulspark.storage import StorageOptions
 
 FILE_SYSTEM = "io.statefulspark.storage.ReadAheadFileSystem"
@@ -117,6 +118,8 @@ def _guaranteed() -> dict[str, str]:
         "spark.sql.streaming.stateStore.providerClass": STATE_PROVIDER,
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        "spark.sql.streaming.stateStore.rowChecksum.enabled": "false",
+        "spark.sql.streaming.offsetLog.formatVersion": "1",
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
         # Only the pruner deletes: Spark would delete files that a retained checkpoint still needs.
         "spark.sql.streaming.minBatchesToRetain": "1000000000",
@@ -141,6 +144,8 @@ def _defaults(options: StorageOptions) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         # A snapshot names the files of this machine that its tables are copied to (Spark 4.2).
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
+        # State goes on in the form that a query's first batch has pinned. This one lets a job go back to an older release.
+        **stateformats.readable_settings(),
         # Spark fixes this at a query's first batch; its default of 200 means 200 small files in each batch.
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.session.timeZone": "UTC",

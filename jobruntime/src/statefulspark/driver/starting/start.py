@@ -33,7 +33,7 @@ from statefulspark.engine.canonical import load
 from statefulspark.evolution import comparison, keyed_states, parallelism
 from statefulspark.operators import functions, keyed, spark_errors
 from statefulspark.planning import carry, describe, early_state
-from statefulspark.recovery import numbers, plan, recovery, restore
+from statefulspark.recovery import numbers, plan, recovery, restore, stored_formats
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -165,7 +165,11 @@ def find(
     *,
     begin_step: progress.BeginStep = progress.ignore_steps,
 ) -> StartPlan:
-    """Find the snapshot to start from; with a claim, complete the batches that a dead driver had committed."""
+    """Find the snapshot to start from; with a claim, complete the batches that a dead driver had committed.
+
+    Raises:
+        StatefulSparkError: There is none, or the installed Spark is too old to read it.
+    """
     begin_step("Finding the job's state")
 
     def open_store(uri: str) -> storage.ObjectStore:
@@ -173,9 +177,11 @@ def find(
 
     restore_config = job_config.restore
     if root.author is None:
-        return recovery.plan_recovery(
+        recovery_plan = recovery.plan_recovery(
             root.store, restore=restore_config, query_uids=query_uids, open_store=open_store, begin_step=begin_step
         )
+        stored_formats.require_readable(recovery_plan)
+        return recovery_plan
     start_plan = recovery.find_start(
         root.store,
         root.author,
@@ -185,6 +191,7 @@ def find(
         cache=root.seen,
         begin_step=begin_step,
     )
+    stored_formats.require_readable(start_plan)
     _log.info("state found", extra={"restored_from": start_plan.restored_from or "nothing: first start"})
     if start_plan.restore_skipped is not None:
         # A restore with a name is done once on purpose, through any number of restarts.
