@@ -97,6 +97,7 @@ class Driver(SparkDriver):
         flags: Of every start.
         environment: Variables beside those of this process.
         patience_s: Longest time to wait for anything.
+        python: The interpreter, which decides which PySpark it is.
     """
 
     def __init__(
@@ -107,10 +108,11 @@ class Driver(SparkDriver):
         *flags: str,
         environment: Mapping[str, str] | None = None,
         patience_s: float = 240.0,
+        python: str = sys.executable,
     ) -> None:
-        own = {"PYTHONPATH": str(_SOURCES), **(environment or {})}
+        own = {"PYTHONPATH": str(_SOURCES), "PYSPARK_PYTHON": python, **(environment or {})}
         super().__init__(log, environment=own, patience_s=patience_s)
-        self._command = [*COMMAND, "run", str(job_file), "--storage", storage, "--api-port", "0", *flags]
+        self._command = [python, *COMMAND[1:], "run", str(job_file), "--storage", storage, "--api-port", "0", *flags]
 
     def start(self, *flags: str) -> None:
         """Start it and return at once."""
