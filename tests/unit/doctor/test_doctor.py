@@ -20,6 +20,7 @@ from statefulspark.contract.manifest import Manifest, OwnerRecord
 from statefulspark.contract.notes import DamageNote
 from statefulspark.recovery import damage, generations
 from statefulspark.retention import rules
+from statefulspark.sparkinternals import releases
 from statefulspark.testing import stores
 
 
@@ -98,6 +99,17 @@ def test_batches_after_the_newest_checkpoint_are_foretold(case: Case) -> None:
 
     assert restart.salvages
     assert "completes the batches that were committed after checkpoint 2 as checkpoint 4" in restart.sentence
+
+
+def test_state_of_another_spark_is_named(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "version", lambda: "4.3.0")
+    manifest = case.checkpoints[-1].model_copy(update={"versions": {"pyspark": "4.2.0"}})
+    case.job.store.write(layout.checkpoint_manifest(2), manifest.sealed())
+
+    health = case.examine()
+
+    sentence = "Checkpoint 2 was written by PySpark 4.2.0, and PySpark 4.3.0 is installed."
+    assert (health.restart.other_spark, health.notes) == (sentence, (sentence,))
 
 
 def test_a_missing_file_is_named_with_what_was_expected(case: Case) -> None:

@@ -76,3 +76,25 @@ def test_a_query_without_state_is_not_read(monkeypatch: pytest.MonkeyPatch) -> N
     stored_formats.require_readable(
         replace(start_plan, head=replace(start_plan.head, location=nowhere), queries=nothing)
     )
+
+
+def test_the_spark_that_wrote_a_snapshot_is_named_if_another_one_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "version", lambda: "4.3.0")
+    restored = a_start_from_lists(written_by="4.2.0").restored
+    sentence = "Checkpoint 1 was written by PySpark 4.2.0, and PySpark 4.3.0 is installed."
+    assert stored_formats.other_spark(restored) == sentence
+
+
+def test_nothing_is_named_without_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases, "version", lambda: "4.3.0")
+    assert stored_formats.other_spark(None) is None
+    assert stored_formats.other_spark(a_start_from_lists().restored) is None
+    assert stored_formats.other_spark(a_start_from_lists(written_by="4.3.0").restored) is None
+
+
+def test_whoever_has_no_spark_is_told_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> str:
+        raise errors.InternalError("SparkMissing", "PySpark is not installed.")
+
+    monkeypatch.setattr(releases, "version", missing)
+    assert stored_formats.other_spark(a_start_from_lists(written_by="4.3.0").restored) is None

@@ -44,6 +44,7 @@ def describe(status: api.JobStatus, *, now: datetime) -> str:
             ("Generation", str(status.generation) if status.generation is not None else None),
             ("Revision", status.revision),
             ("Restored from", status.restored_from or "nothing: it started with empty state"),
+            ("Spark", status.other_spark),
             ("Kept aside", status.kept_aside),
             ("Restore", status.restore_skipped),
             ("Fallback", status.fallback),

@@ -288,6 +288,8 @@ class JobStatus(WireModel):
     """`checkpoint 41`, a savepoint's URI, or absent after a first start with empty state."""
     fallback: str | None = None
     """Why an older checkpoint than the newest was used, if one was."""
+    other_spark: str | None = None
+    """Which release of Spark wrote the restored snapshot, if it is not the one that runs."""
     kept_aside: str | None = None
     """The state that this start of an earlier version of the job has left aside, and where it stays; absent if there is
     none."""

@@ -97,6 +97,8 @@ class RestartForecast(WireModel):
     """Whether batches were committed after the newest checkpoint; the start first completes a checkpoint of them."""
     fallback: str | None = None
     """Why a newer snapshot cannot be used."""
+    other_spark: str | None = None
+    """Which release of Spark wrote that snapshot, if another one is installed where this report is made."""
 
 
 class Freeable(WireModel):

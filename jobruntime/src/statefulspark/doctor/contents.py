@@ -9,7 +9,7 @@ from statefulspark.checkpoint import catalog, epochs, lineage_records
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.doctor.snapshots import Examination
-from statefulspark.recovery import generations, recovery
+from statefulspark.recovery import generations, recovery, stored_formats
 from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import pruning, rules
 from statefulspark.storage.port import ObjectInfo, ObjectStore
@@ -122,6 +122,9 @@ def forecast(store: ObjectStore, examination: Examination) -> diagnosis.RestartF
     """Return what a driver that starts now would do, without restore options."""
     try:
         plan = recovery.plan_recovery(store, restore=RestoreConfig(), open_store=examination.open_store)
+        other_spark = stored_formats.other_spark(plan.restored)
+        if other_spark is not None:
+            stored_formats.require_readable(plan)
     except errors.TransientError:
         raise
     except errors.StatefulSparkError as error:
@@ -147,6 +150,7 @@ def forecast(store: ObjectStore, examination: Examination) -> diagnosis.RestartF
         batches=dict(plan.start_batches),
         salvages=bool(plan.salvage),
         fallback=plan.fallback,
+        other_spark=other_spark,
     )
 
 

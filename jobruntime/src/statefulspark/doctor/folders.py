@@ -108,6 +108,7 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
         foreign=tuple(name for name in names if name not in _PRODUCT_NAMES),
         notes=(
             *contents.notes(store, names, generation_healths, freeable),
+            *((forecast.other_spark,) if forecast.other_spark is not None else ()),
             *contents.scratch_notes(store, folders),
             *damage.explain(
                 store, [query for _, manifest in survey if isinstance(manifest, Manifest) for query in manifest.queries]

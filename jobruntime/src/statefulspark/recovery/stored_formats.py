@@ -9,7 +9,7 @@ from __future__ import annotations
 from statefulspark import errors
 from statefulspark.canonical import skeleton
 from statefulspark.checkpoint import plans, sparklog
-from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.manifest import Manifest, QueryEntry
 from statefulspark.recovery.plan import StartPlan
 from statefulspark.sparkinternals import releases, stateformats
 
@@ -42,6 +42,18 @@ def require_readable(start_plan: StartPlan) -> None:
         ]
         for form, operator in stateformats.unreadable(pinned, stored):
             raise _refused(start_plan, query, form, operator, value=pinned[form.setting])
+
+
+def other_spark(restored: Manifest | None) -> str | None:
+    """Return which Spark has written a snapshot, as a sentence, if another one is installed."""
+    written = restored.versions.get("pyspark") if restored is not None else None
+    try:
+        installed = releases.version()
+    except errors.InternalError:  # Whoever reads storage needs no Spark.
+        return None
+    if restored is None or written in (None, installed):
+        return None
+    return f"{restored.label.capitalize()} was written by PySpark {written}, and PySpark {installed} is installed."
 
 
 def _refused(

@@ -37,6 +37,7 @@ class Identity:
     """The origin of the state that the driver writes."""
     restore_skipped: str | None = None
     kept_aside: str | None = None
+    other_spark: str | None = None
     claim: str | None = None
     """The id of its claim of the epoch."""
 
@@ -152,6 +153,7 @@ class JobStatusTracker:
             started_at=identity.started_at,
             restored_from=identity.restored_from,
             fallback=identity.fallback,
+            other_spark=identity.other_spark,
             kept_aside=identity.kept_aside,
             restore_skipped=identity.restore_skipped,
             queries=queries,

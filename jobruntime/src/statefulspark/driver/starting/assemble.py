@@ -28,7 +28,7 @@ from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
 from statefulspark.operators.keyed import packedlog
 from statefulspark.planning import describe
-from statefulspark.recovery import damage, generations, history, numbers
+from statefulspark.recovery import damage, generations, history, numbers, stored_formats
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -118,6 +118,7 @@ def build_identity(parts: Parts) -> Identity:
         descent=parts.plan.descent,
         restore_skipped=parts.plan.restore_skipped,
         kept_aside=asides.sentence(parts.plan),
+        other_spark=stored_formats.other_spark(parts.plan.restored),
         claim=parts.root.claimed_by.claim_id,
     )
 

@@ -302,6 +302,7 @@ export function driver({ status, checkpoints, now }) {
     ["Query restarts", `${count(restarts)} in this driver`],
     ["Failed snapshots", failures.join(", ") || "none in this driver"],
     ...(status.fallback ? [["Older state", status.fallback]] : []),
+    ...(status.otherSpark ? [["Spark", status.otherSpark]] : []),
     ...(status.keptAside ? [["Kept aside", status.keptAside]] : []),
     ...(status.restoreSkipped ? [["Restore", status.restoreSkipped]] : []),
   ]);
