@@ -196,7 +196,7 @@ def test_the_totals_over_whole_tables_add_up() -> None:
 
 
 def test_the_sinks_of_the_page_can_be_made() -> None:
-    codes = (block("docs/sinks.md", 2), block("docs/sinks.md", 4), block("docs/sinks.md", 5))
+    codes = (block("docs/sinks.md", 3), block("docs/sinks.md", 5), block("docs/sinks.md", 6))
     sinks = [eval(code, {"ss": ss}) for code in codes]  # noqa: S307 -- the page's own code
 
     assert [type(sink) for sink in sinks] == [ss.sinks.KafkaSink, ss.sinks.PostgresSink, ss.sinks.IcebergSink]
@@ -206,7 +206,7 @@ def test_the_connection_of_the_page_is_for_source_and_sink(monkeypatch: pytest.M
     monkeypatch.setenv("KAFKA_PASSWORD", "of-the-page")
     spark = mock.MagicMock()
     names: dict[str, object] = {"ss": ss, "spark": spark}
-    exec(block("docs/sinks.md", 3), names)  # noqa: S102 -- the page's own code
+    exec(block("docs/sinks.md", 4), names)  # noqa: S102 -- the page's own code
 
     given = spark.readStream.format.return_value.options.call_args.kwargs
     assert 'password="of-the-page"' in given["kafka.sasl.jaas.config"]
@@ -296,8 +296,8 @@ def test_the_reminder_of_the_page_fires_after_a_minute() -> None:
 
 
 _SINK_OF_THE_PAGE: dict[str, type[TwoPhaseSinkContract]] = {}
-exec(block("docs/sinks.md", 7), _SINK_OF_THE_PAGE)  # noqa: S102 -- the page's own code
 exec(block("docs/sinks.md", 8), _SINK_OF_THE_PAGE)  # noqa: S102 -- the page's own code
+exec(block("docs/sinks.md", 9), _SINK_OF_THE_PAGE)  # noqa: S102 -- the page's own code
 
 
 class TestSqliteSink(_SINK_OF_THE_PAGE["TestSqliteSink"]):  # type: ignore[misc, valid-type]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, cast
 
 from statefulspark.contract.manifest import Position
+from statefulspark.declaration import Output, QueryOutputs
 from statefulspark.sinks import base, marker, standing
 from statefulspark.storage import StorageOptions
 
@@ -32,6 +34,14 @@ def a_sink_context(**changes: object) -> base.SinkContext:
     committing = fields.setdefault("committing_epoch", fields["epoch"])
     fields.setdefault("descent", standing.SinkLineage(OWN))
     return base.SinkContext(**({"claim": CLAIM.format(committing)} | fields))  # type: ignore[arg-type]
+
+
+def a_written_query(
+    sink: object, uid: str = "out", *, frame: object = None, output_mode: str = "update"
+) -> QueryOutputs:
+    """Build what a query writes to one sink."""
+    stream = cast("Any", frame)
+    return QueryOutputs(stream, (Output(stream, cast("Any", sink), uid, output_mode, None),), (None,))
 
 
 def by_epoch(context: base.SinkContext, epoch: int) -> base.SinkContext:

@@ -68,7 +68,13 @@ class Driver:
         options: StorageOptions | None = None,
         rows: Rows | None = None,
         job: str = JOB,
+        beside: str = "",
     ) -> None:
+        """Start.
+
+        Args that are not those of a start:
+            beside: Folder of a second files sink of the query; none when empty.
+        """
         self.rows = rows or _rows
         self.clock = clock
         self.job = Job(clock).on(bucket)
@@ -87,11 +93,14 @@ class Driver:
             history=history.trace(generations.read_all(self.job.store), self.plan.generation),
             restored=self.plan.restored,
         )
-        files_sink = MemoryFiles(
-            f"memory://bucket/{output}", compression="none", visible=visible, folder=bucket.child(output)
-        )
-        self.sink = job_sinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
-        self.committer = commit.Committer(who, [self.sink] if sinks else [])
+
+        def in_folder(name: str) -> MemoryFiles:
+            folder = bucket.child(name)
+            return MemoryFiles(f"memory://bucket/{name}", compression="none", visible=visible, folder=folder)
+
+        self.sink = job_sinks.JobSink(who, QUERY, sink_uid, sink or in_folder(output))
+        self.sinks = (self.sink, *([job_sinks.JobSink(who, QUERY, "beside", in_folder(beside))] if beside else []))
+        self.committer = commit.Committer(who, self.sinks if sinks else [])
         self.announcer = notify.Announcer(self.committer)
         self.told: list[api.Progress] = []
         self.steps: list[str] = []
@@ -118,10 +127,11 @@ class Driver:
     def prepare(self) -> int:
         """Do everything of a batch that comes before Spark commits it."""
         number = self.query.plan_batch()
-        context = self.sink.context(number)
-        part = self.sink.sink.write_part(self.rows(number, self.plan.generation), context)
-        parts = () if part is None else (part,)
-        self.committer.record_prepared(self.sink, number, self.sink.sink.prepare(parts, context))
+        for of_query in self.sinks:
+            context = of_query.context(number)
+            part = of_query.sink.write_part(self.rows(number, self.plan.generation), context)
+            parts = () if part is None else (part,)
+            self.committer.record_prepared(of_query, number, of_query.sink.prepare(parts, context))
         return number
 
     def batch(self, count: int = 1) -> None:

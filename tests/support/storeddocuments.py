@@ -299,7 +299,14 @@ KINDS = (
     ),
     _sealed(
         "output",
-        prepared.OutputRecord(sink="out", kind="KafkaSink", target="kafka://kafka:9092/delays", batch_id=12, epoch=7),
+        prepared.OutputRecord(
+            sinks=(
+                prepared.OpenedSink(uid="out", kind="KafkaSink", target="kafka://kafka:9092/delays"),
+                prepared.OpenedSink(uid="archive", kind="FilesSink"),
+            ),
+            batch_id=12,
+            epoch=7,
+        ),
     ),
     _sealed("output-of-a-function", prepared.OutputRecord(function="alerts", batch_id=12, epoch=7)),
     _sealed("unchanged", prepared.UnchangedRecord(record="operator-state/alerts/00000011-00000007.json")),

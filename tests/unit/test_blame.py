@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pandas as pd
 import pyarrow as pa
@@ -20,13 +21,13 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming.state import GroupState
-from sinkcontexts import a_sink_context
+from sinkcontexts import a_sink_context, a_written_query
 from snapshots import Clock
 from statefulengine import Engine
 from statefulspark import errors, failures, launch, operatorstate, usercode
 from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.driver.output import writing
+from statefulspark.driver.output import parts
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import start
 from statefulspark.hooks import HookDefinition
@@ -258,7 +259,7 @@ def own_sink(failing: str) -> None:
 
 
 def write_part(sink: base.TwoPhaseSink) -> None:
-    list(writing._part_writer(sink, a_sink_context())("no batches"))  # type: ignore[arg-type]
+    list(parts.write_parts("no batches", [parts.PartWriter(sink, a_sink_context())]))  # type: ignore[arg-type]
 
 
 def running_source(own: operatorstate.SourceFunction[int]) -> None:
@@ -355,7 +356,9 @@ class ListFails(functions.JobFunctions):
 
 
 _OURS: dict[str, Callable[[], object]] = {
-    "after a query function": lambda: build(lambda *_: None, ListFails()),
+    "after a query function": lambda: build(
+        lambda *_: a_written_query(None, frame=SimpleNamespace(columns=[])).outputs[0], ListFails()
+    ),
     "around a hook that is asked": lambda: ask_hooks(job_hooks(None)),
     "around a hook that is restored": lambda: job_hooks(None).restore(_EMPTY),
     "before a function is initialised": lambda: subtasks.Subtasks(

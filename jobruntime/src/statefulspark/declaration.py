@@ -5,12 +5,12 @@ This module imports nothing that runs a job, so a declaration can be read withou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Generic, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Union, get_args, overload
 
 from typing_extensions import TypeVar
 
@@ -21,8 +21,9 @@ from statefulspark.parameters import ParametersClass
 from statefulspark.sinks import base
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
     from statefulspark.operatorstate.sink import DriverSink
     from statefulspark.sinks.base import Sink, TwoPhaseSink
@@ -125,9 +126,13 @@ class Output:
     uid: str
     output_mode: str
     trigger: timedelta | TriggerMode | None
+    where: Column | str | None = None
+    columns: tuple[str, ...] | None = None
 
 
-QueryFunction = Callable[["SparkSession", QueryContext[Any]], "DataStreamWriter | Output"]
+QueryResult = Union["DataStreamWriter", Output, Sequence[Output]]
+"""What a query function returns: a writer of Spark, an output, or several outputs of one stream."""
+QueryFunction = Callable[["SparkSession", QueryContext[Any]], QueryResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,8 +184,13 @@ def write(
     uid: str,
     output_mode: OutputMode = "append",
     trigger: str | timedelta | TriggerMode | None = None,
+    where: Column | str | None = None,
+    columns: Sequence[str] | None = None,
 ) -> Output:
     """Connect a stream with a sink.
+
+    A query function may return a list of outputs of one stream, each with its own sink. Spark computes the stream once, and
+    each batch is committed for all sinks or for none. `df`, `output_mode` and `trigger` are the same in each of them.
 
     Args:
         df: A streaming DataFrame.
@@ -191,9 +201,11 @@ def write(
             writes each changed row again. Rows of keyed functions are the same in `append` and in `update`.
         trigger: Shortest time between two batches, for example `1s`; as fast as possible when omitted. With `AVAILABLE_NOW`
             the query ends when it has read what its sources have at the start.
+        where: Condition on the rows, as in `DataFrame.where`; the sink gets the rows for which it is true.
+        columns: Names of the columns that the sink gets, in this order; all when omitted.
 
     Returns:
-        The output, which the query function returns.
+        The output, which the query function returns, alone or in a list.
 
     Raises:
         InvalidArgumentError: `UidInvalid`, `OutputModeInvalid`, `DurationInvalid`.
@@ -205,21 +217,144 @@ def write(
         )
     if trigger is not None and not isinstance(trigger, TriggerMode):
         trigger = durations.of(trigger, f"trigger of the sink {uid!r}")
-    return Output(df, base.machine_of(sink), require_uid(uid, "a sink"), output_mode, trigger)
+    chosen = None if columns is None else tuple(columns)
+    return Output(df, base.machine_of(sink), require_uid(uid, "a sink"), output_mode, trigger, where, chosen)
 
 
-def batch_writer(output: Output, run: Callable[[DataFrame, int], None]) -> DataStreamWriter:
-    """Return the writer of a query that passes each batch to a function.
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What an output gets of its query's stream, by the positions of columns.
+
+    Attributes:
+        columns: The columns, in the order of the sink.
+        condition: The column that says whether it gets a row; None if it gets every row.
+    """
+
+    columns: tuple[int, ...]
+    condition: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOutputs:
+    """The outputs of a query: one stream, which Spark computes once, and a sink or several.
+
+    Attributes:
+        frame: The stream: the declared columns, then one for each condition of an output.
+        outputs: The outputs; the first one's output mode and trigger are those of all.
+        selections: What each of them gets; None for every row and column of the frame.
+    """
+
+    frame: DataFrame
+    outputs: tuple[Output, ...]
+    selections: tuple[Selection | None, ...]
+
+    def schema_of(self, number: int) -> StructType:
+        """Return the columns that an output gets."""
+        from pyspark.sql.types import StructType
+
+        schema, selection = self.frame.schema, self.selections[number]
+        return schema if selection is None else StructType([schema.fields[position] for position in selection.columns])
+
+    def writer(self, run: Callable[[DataFrame, int], None]) -> DataStreamWriter:
+        """Return the writer of the query, which passes each batch and its number to a function."""
+        first = self.outputs[0]
+        writer = self.frame.writeStream.outputMode(first.output_mode).foreachBatch(run)
+        match first.trigger:
+            case None:
+                return writer
+            case TriggerMode.AVAILABLE_NOW:
+                return writer.trigger(availableNow=True)
+            case pause:
+                return writer.trigger(processingTime=f"{pause // timedelta(milliseconds=1)} milliseconds")
+
+
+def read_result(result: object, uid: str) -> DataStreamWriter | QueryOutputs:
+    """Return what a query function has returned, once its outputs are known to fit one another.
 
     Args:
-        output: What the query function has returned.
-        run: Gets each batch and its number.
+        result: The result.
+        uid: The query's uid.
+
+    Raises:
+        SpecRejectedError: `QueryInvalid`.
     """
-    writer = output.frame.writeStream.outputMode(output.output_mode).foreachBatch(run)
-    match output.trigger:
-        case None:
-            return writer
-        case TriggerMode.AVAILABLE_NOW:
-            return writer.trigger(availableNow=True)
-        case pause:
-            return writer.trigger(processingTime=f"{pause // timedelta(milliseconds=1)} milliseconds")
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    if isinstance(result, DataStreamWriter):
+        return result
+    outputs = (result,) if isinstance(result, Output) else tuple(result) if isinstance(result, list | tuple) else ()
+    if not outputs or not all(isinstance(output, Output) for output in outputs):
+        raise errors.SpecRejectedError(
+            "QueryInvalid",
+            f"The query {uid!r} returned {type(result).__name__}; return ss.write(...), a list of them, or a "
+            "DataStreamWriter that is not started yet.",
+        )
+    for number, output in enumerate(outputs):
+        _require_one_stream(output, outputs[:number], uid)
+    return _of_one_stream(outputs, uid)
+
+
+def _require_one_stream(output: Output, others: Sequence[Output], uid: str) -> None:
+    """Refuse an output that does not fit the ones before it."""
+    from statefulspark.operatorstate.sink import DriverSink
+
+    is_function = isinstance(output.sink, DriverSink)
+    if is_function and (others or output.where is not None or output.columns is not None):
+        raise errors.SpecRejectedError(
+            "QueryInvalid",
+            f"The sink function {output.uid!r} of the query {uid!r} must be the query's only output, without where= and "
+            "columns=; give it a query of its own, or choose its rows with DataFrame.where(...).",
+        )
+    for other in others:
+        if other.uid == output.uid:
+            raise errors.SpecRejectedError(
+                "QueryInvalid",
+                f"The query {uid!r} has two outputs with the uid {output.uid!r}. A sink is found by its uid, so give each "
+                "its own.",
+            )
+        differing = [
+            name
+            for name, is_same in (
+                ("df", output.frame is other.frame),
+                ("output_mode", output.output_mode == other.output_mode),
+                ("trigger", output.trigger == other.trigger),
+            )
+            if not is_same
+        ]
+        if differing:
+            raise errors.SpecRejectedError(
+                "QueryInvalid",
+                f"The outputs {other.uid!r} and {output.uid!r} of the query {uid!r} differ in {', '.join(differing)}. A "
+                "query computes one stream: give both the same DataFrame, output_mode and trigger, and choose rows and "
+                "columns with where= and columns= of ss.write. Or declare a query for each.",
+            )
+
+
+def _of_one_stream(outputs: tuple[Output, ...], uid: str) -> QueryOutputs:
+    """Add a column for each condition to the stream of outputs that fit one another."""
+    from pyspark.sql import functions as sql
+
+    frame = outputs[0].frame
+    names = frame.columns
+    conditions: list[Column] = []
+    selections: list[Selection | None] = []
+    has_conditions = any(output.where is not None for output in outputs)
+    for output in outputs:
+        unknown = [name for name in output.columns or () if name not in names]
+        if unknown or output.columns == ():
+            raise errors.SpecRejectedError(
+                "QueryInvalid",
+                f"The output {output.uid!r} of the query {uid!r} has columns={list(output.columns or ())!r}; choose from "
+                f"{', '.join(names)}.",
+            )
+        columns = tuple(map(names.index, names if output.columns is None else output.columns))
+        if output.where is not None:
+            condition = sql.expr(output.where) if isinstance(output.where, str) else output.where
+            selections.append(Selection(columns, len(names) + len(conditions)))
+            is_true = sql.coalesce(condition, sql.lit(False))  # noqa: FBT003 - Spark's signature
+            conditions.append(is_true.alias(f"statefulspark_where_{len(conditions)}"))
+        elif has_conditions or output.columns is not None:
+            selections.append(Selection(columns))
+        else:
+            selections.append(None)
+    return QueryOutputs(frame.select("*", *conditions) if conditions else frame, outputs, tuple(selections))

@@ -1,6 +1,7 @@
-"""A job that kills itself around the prepare and the commit of its files sink.
+"""A job that kills itself around the prepare and the commit of one of its two files sinks, which share a query.
 
-Parameters: `output`, the folder; `kill`, a point and the batch in which it is reached, for example `commit:3`; `visible`.
+Parameters: `output`, the folder, beside which `<output>-even` has the even numbers; `kill`, a point and the batch in which
+it is reached, for example `commit:3`; `visible`.
 Spark's `rate-micro-batch` source gives batch N the values N * 20 to N * 20 + 19, whenever and however often it runs.
 """
 
@@ -76,13 +77,18 @@ def explode_after_the_record(bomb: Bomb) -> None:
 
 
 @job.query(uid="numbers")
-def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+def numbers(spark: SparkSession, ctx: ss.QueryContext) -> list[ss.Output]:
     bomb = Bomb(ctx.parameter("kill", ""))
     explode_after_the_record(bomb)
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2).load()
-    settings = ss.sinks.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint"))
-    sink = ExplodingSink(FilesMachine(settings), bomb)
-    return ss.write(source.select("value"), sink=sink, uid="out", trigger="200ms")
+    rows = source.select("value")
+    folder, visible = ctx.parameter("output"), ctx.parameter("visible", "checkpoint")
+    sink = ExplodingSink(FilesMachine(ss.sinks.FilesSink(folder, visible=visible)), bomb)
+    even = ss.sinks.FilesSink(f"{folder}-even", visible=visible)
+    return [
+        ss.write(rows, sink=sink, uid="out", trigger="200ms"),
+        ss.write(rows, sink=even, uid="even", trigger="200ms", where=rows["value"] % 2 == 0),
+    ]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The files sink under a real driver that is killed between prepare and commit: a reader sees each record once, always."""
+"""Two files sinks of one query under a real driver that is killed between prepare and commit.
+
+A reader of each sink sees each record once, always.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ class Driver(driverprocess.Driver):
         flags = ("--allow-local-files", "--checkpoint-interval", interval, *parameters)
         super().__init__(JOB, (folder / "state").as_uri(), folder / "driver.log", *flags)
         options = storage.StorageOptions(allow_local_files=True)
-        self._reader = storage.open_store(output, options)
+        self._readers = {
+            number: storage.open_store(output + beside, options) for number, beside in ((1, ""), (2, "-even"))
+        }
         self._state = storage.open_store((folder / "state").as_uri(), options).child("default/files_job")
 
     def covered(self) -> int:
@@ -46,19 +51,24 @@ class Driver(driverprocess.Driver):
         return max((query.batch_id + 1 for manifest in manifests for query in manifest.queries), default=0)
 
     def visible(self) -> list[list[int]]:
-        """Return the values of each visible batch, in order."""
+        """Return the values of each visible batch, in order, once those of the other sink are known to be right."""
+        even = self._visible(2)
+        assert even == expected(len(even), step=2)
+        return self._visible(1)
+
+    def _visible(self, step: int) -> list[list[int]]:
         return [
-            sorted(value for file in commit.files for value in self._values(file.path))
-            for commit in files_commits.read_commits(self._reader)
+            sorted(value for file in commit.files for value in self._values(step, file.path))
+            for commit in files_commits.read_commits(self._readers[step])
         ]
 
-    def _values(self, path: str) -> list[int]:
-        values: list[int] = parquet.read_table(io.BytesIO(self._reader.read(path)))["value"].to_pylist()
+    def _values(self, step: int, path: str) -> list[int]:
+        values: list[int] = parquet.read_table(io.BytesIO(self._readers[step].read(path)))["value"].to_pylist()
         return values
 
 
-def expected(batches: int) -> list[list[int]]:
-    return [list(range(batch * ROWS, (batch + 1) * ROWS)) for batch in range(batches)]
+def expected(batches: int, step: int = 1) -> list[list[int]]:
+    return [list(range(batch * ROWS, (batch + 1) * ROWS, step)) for batch in range(batches)]
 
 
 @pytest.fixture

@@ -223,3 +223,65 @@ def test_a_sink_that_is_code_of_the_job_runs_and_a_source_that_is_does_not(job_h
 def _refuses(sentence: str, act: Callable[[], object]) -> None:
     with pytest.raises(JobTestError, match=re.escape(sentence)):
         act()
+
+
+TWO_SINKS = """
+import statefulspark as ss
+
+job = ss.Job("orders")
+
+
+class Totals(ss.KeyedProcessFunction):
+    def open(self, ctx):
+        self.total = ctx.value_state("total", int)
+
+    def process(self, key, rows, ctx):
+        for row in rows:
+            with open("{calls}", "a") as calls:
+                calls.write(f"{{key}}{{row.amount}} ")
+            self.total.update((self.total.get() or 0) + row.amount)
+        yield key, self.total.get()
+
+
+@job.query(uid="totals")
+def totals(spark, ctx):
+    orders = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "nobody:9092")
+    orders = orders.option("subscribe", "orders").load().selectExpr("CAST(key AS STRING) AS customer",
+                                                                     "CAST(CAST(value AS STRING) AS INT) AS amount")
+    totals = ss.keyed_process(orders, key="customer", function=Totals(), uid="customers",
+                              schema="customer string, total bigint")
+    return [
+        ss.write(totals, sink=ss.sinks.FilesSink("s3://shop/totals"), uid="all"),
+        ss.write(totals, sink=ss.sinks.FilesSink("s3://shop/large", visible="batch"), uid="large",
+                 where={where}, columns=["total"]),
+    ]
+"""
+
+
+@pytest.mark.parametrize("where", ["'total >= 10'", "totals['total'] >= 10"], ids=["as text", "as a column"])
+def test_the_sinks_of_a_query_share_one_computation(job_harness: Start, tmp_path: Path, where: str) -> None:
+    file, calls = tmp_path / "job.py", tmp_path / "calls"
+    file.write_text(TWO_SINKS.format(calls=calls, where=where), encoding="utf-8")
+    job = job_harness(file)
+
+    job.add(a_topic_record("ada", 4), a_topic_record("bob", 20))
+    job.run()
+    at_once = job.output(sink="large")
+    job.add(a_topic_record("ada", 6))
+    job.run(kill="before-commit")
+    job.restart()
+    job.add(a_topic_record("ada", 7))
+    job.run()
+    job.checkpoint()
+
+    assert at_once == [{"total": 20}]
+    assert job.output(sink="large") == [{"total": 20}, {"total": 10}, {"total": 17}]
+    assert sorted(job.output("totals", sink="all"), key=lambda row: str(row["total"])) == [
+        {"customer": "ada", "total": 10},
+        {"customer": "ada", "total": 17},
+        {"customer": "bob", "total": 20},
+        {"customer": "ada", "total": 4},
+    ]
+    assert sorted(calls.read_text().split()) == ["ada4", "ada6", "ada6", "ada7", "bob20"], "ada6: killed, and run again"
+    with pytest.raises(JobTestError, match="it has all, large"):
+        job.output()

@@ -17,6 +17,7 @@ import pyspark
 import pytest
 import statefulspark as ss
 from pagecode import block
+from statefulspark.declaration import QueryOutputs, read_result
 from statefulspark.operators import functions
 from statefulspark.testing import JobHarness, QueryHarness
 
@@ -126,6 +127,24 @@ def test_bad_records_get_a_query_of_their_own(job_harness: Start, write: Callabl
 
     assert job.output("totals") == [{"customer": "ada", "total": 2}]
     assert [bytes(row["value"]) for row in job.output("bad-orders")] == [b"no order"]  # type: ignore[call-overload]
+
+
+def test_rows_that_a_function_puts_aside_have_a_sink_of_their_own(
+    job_harness: Start, write: Callable[[str], Path]
+) -> None:
+    head = 'import statefulspark as ss\n\njob = ss.Job("orders")\nparse = int\n\n'
+    given = {"brokers": "nobody:9092", "output": "/nowhere/out", "bad": "/nowhere/bad"}
+    code = block("docs/howto/poison-records.md", 2) + "\n" + block("docs/howto/poison-records.md", 3)
+    job = job_harness(write(head + code), parameters=given)
+    job.add({"key": b"ada", "value": b"2"}, {"key": b"ada", "value": b"two"})
+
+    job.run()
+    job.checkpoint()
+
+    assert job.output(sink="out") == [{"customer": "ada", "total": 2}]
+    [bad] = job.output(sink="bad")
+    assert bad["customer"] == "ada"
+    assert str(bad["error"]).startswith("two: invalid literal")
 
 
 def test_the_job_in_the_reference_counts_words(job_harness: Start, write: Callable[[str], Path], folder: str) -> None:
@@ -288,8 +307,21 @@ def test_a_sink_is_written_to_as_the_page_says(names: dict[str, object]) -> None
     assert isinstance(output, ss.Output)
 
 
+def test_several_sinks_of_the_page_fit_one_stream(names: dict[str, object]) -> None:
+    totals = rows_of(names["spark"], "customer string, total bigint, day date")  # type: ignore[arg-type]
+
+    code = block("docs/sinks.md", 2).removeprefix("return ")
+    written = read_result(eval(code, {**names, "totals": totals}), "totals")  # noqa: S307 -- the page's own code
+
+    assert isinstance(written, QueryOutputs)
+    assert [written.schema_of(number).names for number in (0, 1)] == [
+        ["customer", "total", "day"],
+        ["customer", "total"],
+    ]
+
+
 def test_a_source_that_publishes_its_offsets_is_a_reader(names: dict[str, object]) -> None:
-    reader = eval(block("docs/sinks.md", 6), names)  # noqa: S307 -- the page's own code
+    reader = eval(block("docs/sinks.md", 7), names)  # noqa: S307 -- the page's own code
 
     assert callable(operator.attrgetter("load")(reader))
 

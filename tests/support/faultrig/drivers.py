@@ -15,7 +15,7 @@ from machines import files_sink
 from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
-from statefulspark.declaration import Output
+from statefulspark.declaration import Output, QueryOutputs
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import assemble, claim, controls, standby, start, start_parts, state_ahead
@@ -220,6 +220,6 @@ class Driver(engine.EngineProcess):
         visible = self.wish.visible
         files = files_sink(f"s3://rig/{self.wish.output}", compression="none", visible=visible)
         sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger, visible)
-        output = Output(frame, sink, SINKS[uid], "update", None)
+        output = QueryOutputs(frame, (Output(frame, sink, SINKS[uid], "update", None),), (None,))
         planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))
         return start_parts.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

@@ -457,7 +457,7 @@ class _Batch:
             if self._process.random.random() < RUNS_TWICE:
                 list(self._function(self._rows(partition)))
             for batch in self._function(self._rows(partition)):
-                rows += [SimpleNamespace(part=part) for part in batch.column("part").to_pylist()]
+                rows += [SimpleNamespace(**row) for row in batch.to_pylist()]
             changes = {key: one for key, one in self.state.items() if self._changes(key, partition)}
             self.ids.append(self._write(partition, self._cut.batch + 2, changes))
         return rows

@@ -15,7 +15,7 @@ import pyarrow as pa
 from faultrig import drivers, ledger, truth
 from statefulspark.checkpoint import plans
 from statefulspark.contract import config
-from statefulspark.declaration import Output
+from statefulspark.declaration import Output, QueryOutputs
 from statefulspark.driver.starting import start_parts
 from statefulspark.planning import carry
 from statefulspark.sinks import marker
@@ -113,6 +113,7 @@ class SimulatedDriver(drivers.Driver):
         return loop
 
     def _built(self, uid: str, frame: DataFrame) -> start_parts.BuiltQuery:
-        output = Output(cast("DataFrame", frame), self.wish.sink, SINK, "update", None)
+        stream = cast("DataFrame", frame)
+        output = QueryOutputs(stream, (Output(stream, self.wish.sink, SINK, "update", None),), (None,))
         planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))
         return start_parts.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

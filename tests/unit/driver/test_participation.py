@@ -134,14 +134,16 @@ class Sink:
 
 def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
     noted = refusals.Refusals()
-    sink = SimpleNamespace(sink=Sink(), uid="out", query_uid="counts", context=lambda _: a_sink_context())
+    sink = SimpleNamespace(
+        sink=Sink(), uid="out", query_uid="counts", participant="sink:counts/out", context=lambda _: a_sink_context()
+    )
     frame = SimpleNamespace(columns=[], mapInArrow=lambda *_: SimpleNamespace(collect=list))
-    participant = writing.SinkParticipant(cast("JobSink", sink), cast("commit.Committer", None), noted)
+    writer = writing.BatchWriter([cast("JobSink", sink)], [None], cast("commit.Committer", None), noted)
 
     with pytest.raises(errors.TransientError):
-        participant.run(cast("DataFrame", frame), 7)
+        writer.run(cast("DataFrame", frame), 7)
 
-    assert noted.take("counts") == refusals.Refusal("sink:out", "The broker did not answer.")
+    assert noted.take("counts") == refusals.Refusal("sink:counts/out", "The broker did not answer.")
     assert noted.take("counts") is None
 
 

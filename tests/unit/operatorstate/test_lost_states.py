@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 import pytest
-from pyspark.sql import DataFrame
 from restores import a_restore
+from sinkcontexts import a_written_query
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark import errors, operatorstate
 from statefulspark.checkpoint import batch_records, closure, lineage_records, required_records
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import UnchangedRecord
-from statefulspark.declaration import Output
 from statefulspark.driver.output import commit, job_sinks
 from statefulspark.driver.starting import start_parts
 from statefulspark.operators import functions
@@ -84,7 +83,7 @@ class Driver:
         place = start_parts.JobRoot(self.job.store, StorageOptions(), self.job.author())
         self.declared = functions.JobFunctions()
         sink = operatorstate.DriverSink(function or Summing())
-        self.declared.declare(QUERY, Output(cast("DataFrame", Stream()), sink, UID, "append", None))
+        self.declared.declare(QUERY, a_written_query(sink, UID, frame=Stream()))
         self.declared.bind(place, self.plan)
         self.bound: BoundSink = self.declared._sinks[QUERY]
         descent = lineage_records.Descent("0wn", self.plan.generation)

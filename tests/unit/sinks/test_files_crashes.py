@@ -27,6 +27,8 @@ pytestmark = pytest.mark.slow
 WRITES = frozenset({"write", "create", "copy", "delete"})
 BACK = a_restore(snapshot="checkpoint:1")
 FORWARD = a_restore(snapshot="checkpoint:3", nonce="forward")
+BESIDE = "beside"
+"""The folder of a second sink of the query."""
 _RANDOM = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """What of a name differs in each process that collects the tests."""
 
@@ -122,6 +124,58 @@ def test_a48_killed_in_its_first_life_each_record_is_read_once(plan: stores.Plan
     assert left == expected((1, 3))[: len(left)]
     assert recovered[: len(left)] == left, "what was visible stays visible"
     assert visible(bucket) == expected((successor.plan.generation, successor.query.batch + 1))
+
+
+def with_two_sinks(bucket: ObjectStore, clock: Clock) -> None:
+    """The first life of a job whose query writes to two sinks."""
+    driver = Driver(bucket, clock, beside=BESIDE)
+    driver.batch()
+    driver.checkpoint()
+    driver.batch(2)
+    driver.checkpoint()
+    driver.batch()
+
+
+@pytest.mark.parametrize("plan", crashes(with_two_sinks))
+def test_a48_killed_between_two_sinks_of_a_query_each_record_is_read_once_from_both(plan: stores.Plan) -> None:
+    """Also between the records of one batch, and between their commits of one checkpoint."""
+    bucket = after()
+    killed(with_two_sinks, plan, bucket)
+    left = {folder: visible(bucket, folder) for folder in (OUTPUT, BESIDE)}
+
+    successor = Driver(bucket, Clock(), beside=BESIDE)
+    recovered = {folder: visible(bucket, folder) for folder in left}
+    successor.batch(2)
+    successor.checkpoint()
+
+    assert recovered[OUTPUT] == recovered[BESIDE], "a start commits for both what its state has"
+    for folder, rows in left.items():
+        assert recovered[folder][: len(rows)] == rows, "what was visible stays visible"
+        assert visible(bucket, folder) == expected((successor.plan.generation, successor.query.batch + 1))
+
+
+def test_a_second_sink_begins_with_the_batches_after_it_was_added() -> None:
+    bucket = after(begin)
+
+    driver = Driver(bucket, Clock(), beside=BESIDE)
+    driver.batch()
+    driver.checkpoint()
+
+    assert visible(bucket) == expected((1, 5))
+    assert visible(bucket, BESIDE) == expected((1, 5))[4 * ROWS :]
+
+
+@pytest.mark.parametrize("sink", ["out", "beside"])
+def test_a_lost_record_of_one_of_two_sinks_is_noticed(sink: str) -> None:
+    bucket = after(with_two_sinks)
+    [lost] = [info.key for info in bucket.list("") if f"/prepared/{sink}/{3:08}-" in info.key]
+    bucket.delete_many([lost])
+
+    again = Driver(bucket, Clock(), beside=BESIDE)
+    again.batch(2)
+    again.checkpoint()
+
+    assert [visible(bucket, folder) for folder in (OUTPUT, BESIDE)] == [expected((1, 3), (2, 2))] * 2
 
 
 @pytest.mark.parametrize("plan", crashes(go_on, begin))

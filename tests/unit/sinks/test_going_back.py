@@ -8,7 +8,7 @@ import pytest
 import sinkdrivers
 from manifests import NEW_YEAR
 from restores import a_restore
-from sinkcontexts import a_marker, a_sink_context, at
+from sinkcontexts import a_marker, a_sink_context, a_written_query, at
 from sinkdrivers import NAMED, QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
@@ -16,7 +16,6 @@ from statefulspark.checkpoint import lineage_records
 from statefulspark.contract import config
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Ancestor, GenerationRecord, Position, QueryEntry
-from statefulspark.declaration import Output
 from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import generations, history, recovery
 from statefulspark.recovery.plan import StartMode, StartPlan
@@ -63,7 +62,7 @@ def compare(bucket: stores.MemoryStore, sink: object, restore: RestoreConfig) ->
         store, restore=restore, open_store=lambda uri: Job(Clock()).on(bucket).open_store(uri)
     )
     root = start_parts.JobRoot(store, StorageOptions())
-    outputs = {QUERY: Output(None, sink, "out", "update", None)}  # type: ignore[arg-type]
+    outputs = {QUERY: a_written_query(sink)}
     sink_comparison.require_contained(job_config, root, start_plan, outputs)
     return start_plan
 

@@ -8,7 +8,7 @@ from sinkdrivers import Driver, expected, visible
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records
-from statefulspark.contract.prepared import OutputRecord
+from statefulspark.contract.prepared import OpenedSink, OutputRecord
 from statefulspark.recovery.plan import StartMode
 from statefulspark.testing import stores
 
@@ -144,7 +144,9 @@ def test_records_travel_with_a_savepoint(bucket: stores.MemoryStore) -> None:
     assert record_key(restored, 3) in (again.plan.fallback or "")
 
 
-@pytest.mark.parametrize("record", [OutputRecord(sink="out", batch_id=6, epoch=4)])
+@pytest.mark.parametrize(
+    "record", [OutputRecord(sinks=(OpenedSink(uid="out", kind="KafkaSink"),), batch_id=6, epoch=4)]
+)
 def test_every_bit_of_a_record_is_covered_by_its_checksum(record: OutputRecord) -> None:
     body = record.sealed()
     assert OutputRecord.parse(body, "here") == record

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pytest
 from restores import a_restore
+from sinkcontexts import a_written_query
 from sinkdrivers import JOB, NAMED, OUTPUT, QUERY, ROWS, Driver, MemoryFiles, visible
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.contract import config
-from statefulspark.declaration import Output
 from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import recovery
 from statefulspark.sinks import marker
@@ -128,7 +128,7 @@ def test_a_check_and_a_standby_say_it_before_the_old_job_is_stopped(world: World
     store = world.bucket.child(OTHER)
     start_plan = recovery.plan_recovery(store, restore=restore, open_store=job.open_store)
     sink = world.ledger or MemoryFiles("memory://bucket/output", folder=world.bucket.child(OUTPUT))
-    outputs = {QUERY: Output(None, sink, "out", "update", None)}  # type: ignore[arg-type]
+    outputs = {QUERY: a_written_query(sink)}
     refused = pytest.raises(errors.SpecRejectedError, match="SinkOfAnotherJob")
     with contextlib.nullcontext() if word else refused:
         sink_comparison.require_contained(job_config, start_parts.JobRoot(store, StorageOptions()), start_plan, outputs)

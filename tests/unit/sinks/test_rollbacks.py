@@ -8,12 +8,12 @@ import pytest
 from machines import files_sink, iceberg_sink, kafka_sink, postgres_sink
 from plannedqueries import a_planned_operator, a_planned_query
 from restores import a_restore
+from sinkcontexts import a_written_query
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.declaration import Output
 from statefulspark.driver.starting import rollbacks, start_parts
 from statefulspark.evolution import comparison
 from statefulspark.recovery import recovery
@@ -68,16 +68,12 @@ FAILED = pytest.mark.parametrize("failed", [in_place, in_a_generation_of_its_own
 Failed = Callable[[stores.MemoryStore, str, int], None]
 
 
-def writing(sink: object) -> Output:
-    return Output(None, sink, "out", "update", None)  # type: ignore[arg-type]
-
-
 @FAILED
 def test_with_nothing_committed_since_any_sink_goes_back(bucket: stores.MemoryStore, failed: Failed) -> None:
     savepoint = stopped(bucket)
     failed(bucket, savepoint, 0)
 
-    back_to(bucket, savepoint, writing(MarkedSink(visible="checkpoint")))
+    back_to(bucket, savepoint, a_written_query(MarkedSink(visible="checkpoint")))
 
 
 @FAILED
@@ -88,7 +84,7 @@ def test_what_was_committed_since_is_named_with_its_query_and_its_sink(
     failed(bucket, savepoint, 2)
 
     with pytest.raises(errors.SpecRejectedError, match=r"query 'delays' \(MarkedSink\), batches 3 to 4\.") as refused:
-        back_to(bucket, savepoint, writing(MarkedSink(visible="checkpoint")))
+        back_to(bucket, savepoint, a_written_query(MarkedSink(visible="checkpoint")))
 
     assert refused.value.reason == "OutputRepeated"
     assert savepoint in refused.value.message
@@ -100,7 +96,7 @@ def test_a_restore_that_a_person_asks_for_is_not_refused_for_it(bucket: stores.M
     savepoint = stopped(bucket)
     failed(bucket, savepoint, 2)
 
-    back_to(bucket, savepoint, writing(MarkedSink(visible="checkpoint")), rollback=False)
+    back_to(bucket, savepoint, a_written_query(MarkedSink(visible="checkpoint")), rollback=False)
 
 
 def test_a_version_that_ran_on_older_state_is_not_judged_by_its_numbers(bucket: stores.MemoryStore) -> None:
@@ -114,19 +110,19 @@ def test_a_version_that_ran_on_older_state_is_not_judged_by_its_numbers(bucket: 
     Driver(bucket, Clock(), restore, sink=FakeSink()).batch(1)
 
     with pytest.raises(errors.SpecRejectedError, match="up to batch 1 of other state"):
-        back_to(bucket, savepoint, writing(MarkedSink(visible="checkpoint")))
+        back_to(bucket, savepoint, a_written_query(MarkedSink(visible="checkpoint")))
 
 
 @pytest.mark.parametrize(
     ("output", "goes_back"),
     [
-        pytest.param(writing(files_sink("s3://out")), True, id="files are withdrawn"),
-        pytest.param(writing(files_sink("s3://out", visible="batch")), True, id="files, batch by batch"),
-        pytest.param(writing(postgres_sink("t", dsn="dsn", upsert_by="id")), True, id="PostgreSQL by key"),
-        pytest.param(writing(postgres_sink("t", dsn="dsn")), False, id="PostgreSQL appends"),
-        pytest.param(writing(kafka_sink("topic", bootstrap_servers="kafka:9092")), False, id="Kafka"),
-        pytest.param(writing(iceberg_sink("db.table", catalog={})), False, id="Iceberg"),
-        pytest.param(writing(object()), False, id="a sink of a user that says nothing"),
+        pytest.param(a_written_query(files_sink("s3://out")), True, id="files are withdrawn"),
+        pytest.param(a_written_query(files_sink("s3://out", visible="batch")), True, id="files, batch by batch"),
+        pytest.param(a_written_query(postgres_sink("t", dsn="dsn", upsert_by="id")), True, id="PostgreSQL by key"),
+        pytest.param(a_written_query(postgres_sink("t", dsn="dsn")), False, id="PostgreSQL appends"),
+        pytest.param(a_written_query(kafka_sink("topic", bootstrap_servers="kafka:9092")), False, id="Kafka"),
+        pytest.param(a_written_query(iceberg_sink("db.table", catalog={})), False, id="Iceberg"),
+        pytest.param(a_written_query(object()), False, id="a sink of a user that says nothing"),
         pytest.param(object(), False, id="a sink of Spark"),
     ],
 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from restores import a_restore
+from sinkcontexts import a_written_query
 from sinkdrivers import NAMED, QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.contract import config, flagnames
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.declaration import Output
 from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import recovery
@@ -166,7 +166,7 @@ class TwoSinks:
         job = Job(self.clock).on(self.bucket)
         start_plan = recovery.plan_recovery(store, restore=asked, open_store=job.open_store)
         queries = {"out": QUERY, "log": "totals"}
-        outputs = {queries[uid]: Output(None, sink, uid, "update", None) for uid, sink in self.sinks.items()}  # type: ignore[arg-type]
+        outputs = {queries[uid]: a_written_query(sink, uid) for uid, sink in self.sinks.items()}
         before = {info.key: info.etag for info in self.bucket.list("")}, dict(self.sinks)
         try:
             sink_comparison.require_contained(

@@ -6,7 +6,7 @@ The functions on names and keys are pure; `BatchRecordLog` reads and writes the 
 <query root>/operator-state/<uid>/<batch:08d>-<epoch:08d>.json    state of a function without keys, when it changed
 <query root>/unchanged/<uid>/<batch:08d>-<epoch:08d>.json         when it did not change: which of those is valid
 <query root>/prepared/<uid>/<batch:08d>-<epoch:08d>.json          a transaction of a two-phase sink
-<query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      which sink or function has a record of each later batch
+<query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      which sinks or function have a record of each later batch
 ```
 A record is written before Spark commits its batch, so that a committed batch has its records. Of several attempts at a
 batch the one of the highest epoch is valid, unless another driver has won the batch: `attempts` leaves out who lost it.
@@ -122,16 +122,16 @@ def covering(keys: Iterable[str], *, after_batch: int, to_batch: int) -> tuple[R
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """From which batch on which sink or function has a record of each batch.
+    """From which batch on which sinks, or which function, have a record of each batch.
 
     Attributes:
         name: The output record.
-        sink: Uid of the sink that it names; None if the query does not write to a two-phase sink.
+        sinks: Uids of the sinks that it names; empty if the query does not write to a two-phase sink.
         function: Uid of the sink function that it names; None if the query does not write to a stateful sink function.
     """
 
     name: RecordName
-    sink: str | None
+    sinks: tuple[str, ...]
     function: str | None = None
 
 
@@ -155,11 +155,10 @@ def lost_records(
     ends = [*(coverage.name.batch for coverage in coverages[1:]), to_batch + 1]
     lost = []
     for coverage, end in zip(coverages, ends, strict=True):
-        if coverage.sink is None:
-            continue
-        first = max(coverage.name.batch, committed.get(coverage.sink, after_batch) + 1)
-        batches = [batch for batch in range(first, end) if (coverage.sink, batch) not in held]
-        lost += [RecordName(RecordKind.PREPARED, coverage.sink, batch, coverage.name.epoch) for batch in batches]
+        for uid in coverage.sinks:
+            first = max(coverage.name.batch, committed.get(uid, after_batch) + 1)
+            batches = [batch for batch in range(first, end) if (uid, batch) not in held]
+            lost += [RecordName(RecordKind.PREPARED, uid, batch, coverage.name.epoch) for batch in batches]
     return tuple(lost)
 
 

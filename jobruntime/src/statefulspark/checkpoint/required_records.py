@@ -141,7 +141,10 @@ class Records:
             return ()
         bodies = self._files.read(listed, {name.key: name.key for name in names})
         records = ((name, OutputRecord.parse(bodies[name.key], f"{self._root}/{name.key}")) for name in names)
-        coverages = tuple(batch_records.Coverage(name, record.sink, record.function) for name, record in records)
+        coverages = tuple(
+            batch_records.Coverage(name, tuple(sink.uid for sink in record.sinks), record.function)
+            for name, record in records
+        )
         lost = batch_records.lost_records(listed, coverages, committed, after_batch=after_batch, to_batch=batch_id)
         if lost:
             # Any epoch since the output record may have written them.

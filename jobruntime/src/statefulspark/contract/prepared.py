@@ -7,7 +7,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from statefulspark.contract import formats, layout
-from statefulspark.contract.base import SealedDocument, UtcDatetime
+from statefulspark.contract.base import SealedDocument, UtcDatetime, WireModel
 
 
 class PreparedRecord(SealedDocument):
@@ -43,21 +43,27 @@ class PreparedRecord(SealedDocument):
         return layout.staged_files_in(self.transaction or "")
 
 
+class OpenedSink(WireModel):
+    """A two-phase sink of a query, and where a driver has opened it."""
+
+    uid: str
+    kind: str
+    """The sink's class, for example `KafkaSink`."""
+    target: str | None = None
+    """What it writes to, without credentials; absent for a sink that does not tell."""
+
+
 class OutputRecord(SealedDocument):
     """`output/<query uid>/<batch>-<epoch>.json` below a query's root, written before a driver starts the query.
 
-    From this batch on each batch has a record of this sink or function, so a missing record is lost.
+    From this batch on each batch has a record of each of these sinks, or of the function, so a missing record is lost.
     """
 
     FORMAT: ClassVar = formats.OUTPUT
     format_version: int = formats.OUTPUT.writes
 
-    sink: str | None = None
-    """Uid of the query's two-phase sink; absent if it has none, so that its batches have no records."""
-    kind: str | None = None
-    """The sink's class, for example `KafkaSink`; absent without a sink."""
-    target: str | None = None
-    """What it writes to, without credentials; absent for a sink that does not tell. The sink was opened there."""
+    sinks: tuple[OpenedSink, ...] = ()
+    """The query's two-phase sinks; none if its batches have no such records."""
     function: str | None = None
     """Uid of the query's sink function with operator state; absent if it has none."""
     batch_id: int = Field(ge=0)

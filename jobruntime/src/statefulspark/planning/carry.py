@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from statefulspark import errors
 from statefulspark.checkpoint import checksums, closure, plans, progress, required_records, sparklog
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.declaration import Output
+from statefulspark.declaration import QueryOutputs
 from statefulspark.engine import session as spark_session
 from statefulspark.engine import taskcounts
 from statefulspark.evolution import comparison, rewrite
@@ -43,26 +42,14 @@ class Stream:
     mode: str
 
 
-def stream_of(output: DataStreamWriter | Output, uid: str) -> Stream:
-    """Return the stream that a query function returned.
-
-    Raises:
-        SpecRejectedError: `QueryInvalid`: the value is not a stream.
-    """
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    if isinstance(output, DataStreamWriter):
-        # Spark keeps the mode in a private field; the class has no getter that the gateway may call.
-        field = output._jwrite.getClass().getDeclaredField("outputMode")
-        field.setAccessible(True)
-        return Stream(output._df, str(field.get(output._jwrite).toString()).lower())
-    if isinstance(output, Output):
-        return Stream(output.frame, output.output_mode)
-    raise errors.SpecRejectedError(
-        "QueryInvalid",
-        f"The query {uid!r} returned {type(output).__name__}; return ss.write(...) or a DataStreamWriter that is not "
-        "started.",
-    )
+def stream_of(written: DataStreamWriter | QueryOutputs) -> Stream:
+    """Return the stream that a query writes."""
+    if isinstance(written, QueryOutputs):
+        return Stream(written.frame, written.outputs[0].output_mode)
+    # Spark keeps the mode in a private field; the class has no getter that the gateway may call.
+    field = written._jwrite.getClass().getDeclaredField("outputMode")
+    field.setAccessible(True)
+    return Stream(written._df, str(field.get(written._jwrite).toString()).lower())
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -125,12 +125,12 @@ class Driver:
                 raise JobTestError(f"After {PATIENCE_S:.0f} s it is not true that {what}.")
             time.sleep(_LOOKS_EVERY_S)
 
-    def settle(self, uid: str, *, shows_batches: bool) -> None:
+    def settle(self, uid: str, *, shown: Collection[str]) -> None:
         """Wait until a query has read what there is, and has run the batches that follow from it.
 
         Args:
             uid: The query.
-            shows_batches: Also wait until readers see its newest batch.
+            shown: The sinks whose readers see its newest batch afterwards.
         """
         query = self.query(uid)
         (built,) = (built for built in self._parts.built if built.uid == uid)
@@ -147,12 +147,14 @@ class Driver:
             lambda: max(query.batch_id for query in self._loop.status().queries if query.uid == uid) >= newest,
             f"the driver knows of batch {newest} of {uid!r}",
         )
-        if shows_batches and newest >= 0:
-            self.until(lambda: self._shown(uid) >= newest, f"batch {newest} of {uid!r} is visible")
+        if shown and newest >= 0:
+            self.until(lambda: self._committed(uid, shown) >= newest, f"batch {newest} of {uid!r} is visible")
 
-    def _shown(self, uid: str) -> int:
-        committed = [sink.committed_batch for sink in self._loop.status().sinks if sink.query == uid]
-        return min((-1 if batch is None else batch for batch in committed), default=-1)
+    def _committed(self, uid: str, sinks: Collection[str] | None = None) -> int:
+        """Return the batch that these sinks of a query have committed, all of its sinks if none are named."""
+        of_query = (sink for sink in self._loop.status().sinks if sink.query == uid)
+        batches = [sink.committed_batch for sink in of_query if sinks is None or sink.uid in sinks]
+        return min((-1 if batch is None else batch for batch in batches), default=-1)
 
     def request_checkpoint(self) -> str:
         """Begin a checkpoint, and return its request."""
@@ -172,7 +174,7 @@ class Driver:
         if operation.state is api.OperationState.FAILED:
             raise JobTestError(f"The checkpoint failed: {operation.reason}: {operation.message}")
         covered = self._batches_of(operation.snapshot)
-        self.until(lambda: all(self._shown(uid) >= batch for uid, batch in covered.items()), "sinks have committed")
+        self.until(lambda: all(self._committed(uid) >= batch for uid, batch in covered.items()), "sinks have committed")
 
     def _batches_of(self, summary: api.SnapshotSummary | None) -> dict[str, int]:
         """Return the batch of each query with a sink that a checkpoint covers."""

@@ -76,7 +76,7 @@ class JobHarness:
         self._job, self._spark, self._folder = job, spark, folder
         self._parameters = dict(parameters or {})
         self._feed = feeding.Feed(folder / "sources")
-        self._outputs: dict[str, Output] = {}
+        self._outputs: dict[str, tuple[Output, ...]] = {}
         self._driver: drivers.Driver | None = None
         self._now_ms: int | None = None
         self._start()
@@ -121,8 +121,8 @@ class JobHarness:
         if kill is not None:
             self._die(driver)
             return
-        for uid, output in self._outputs.items():
-            driver.settle(uid, shows_batches=outputs.shows_batches(output))
+        for uid, written in self._outputs.items():
+            driver.settle(uid, shown=[output.uid for output in written if outputs.shows_batches(output)])
 
     def checkpoint(self, *, kill: KillPoint | str | None = None) -> None:
         """Complete a checkpoint; rows that it covers are visible when this returns.
@@ -186,31 +186,39 @@ class JobHarness:
         """
         uid = self._query(query)
         tested_query = self._running().query(uid)
-        if not describe.has_watermark(self._outputs[uid].frame):
+        if not describe.has_watermark(self._outputs[uid][0].frame):
             raise JobTestError(f"The query {uid!r} has no watermark; it has none without withWatermark(...).")
         if "batchId" not in tested_query.newest_batch():
             raise JobTestError(f"The query {uid!r} has not run a batch since its start; add rows and run before.")
         tested_query.set_watermark(max(tested_query.watermark_ms, timers.milliseconds(to)))
         self.run()
 
-    def output(self, query: str | None = None) -> list[dict[str, object]]:
+    def output(self, query: str | None = None, *, sink: str | None = None) -> list[dict[str, object]]:
         """Return the rows that readers see: of a sink of `ss.write` when a checkpoint covers them, or as its `visible` says.
 
         Args:
             query: Uid of the query; may be omitted if there is only one.
+            sink: Uid of the sink; may be omitted if the query has only one.
 
         Returns:
             Rows by column name, in the order of batches; within a batch, those of one key are in order.
 
         Raises:
-            JobTestError: There is no such query, or its sink is a function of the job.
+            JobTestError: There is no such query or sink, or the sink is a function of the job.
         """
         uid = self._query(query)
-        if isinstance(self._outputs[uid].sink, DriverSink):
+        written = {output.uid: output for output in self._outputs[uid]}
+        if sink is None and len(written) == 1:
+            (sink,) = written
+        if sink is None or sink not in written:
+            raise JobTestError(
+                f"The query {uid!r} has no sink {sink!r}; it has {', '.join(written)}. Name one of them."
+            )
+        if isinstance(written[sink].sink, DriverSink):
             raise JobTestError(
                 f"The sink of {uid!r} is a function of the job (ss.sinks.DriverSink); look at what it has done."
             )
-        return outputs.read(self._output_folder(uid))
+        return outputs.read(self._output_folder(uid) / sink)
 
     def state(self, uid: str, state: str | None = None, *, key: object = None) -> list[dict[str, object]]:
         """Return state as of the newest checkpoint; see `ss.read_state`.
@@ -293,12 +301,12 @@ class JobHarness:
     def _replaced(self, query: QueryDefinition) -> QueryFunction:
         """Return the function of a query with other ends."""
 
-        def function(spark: SparkSession, ctx: QueryContext) -> Output:
-            output = outputs.replaced(query.function(spark, ctx), query.uid, self._output_folder(query.uid))
+        def function(spark: SparkSession, ctx: QueryContext) -> tuple[Output, ...]:
+            written = outputs.replaced(query.function(spark, ctx), query.uid, self._output_folder(query.uid))
             folder_of = functools.partial(self._feed.folder_of, query.uid)
-            frame, sources = fed_sources.replace(output.frame, query.uid, folder_of)
+            frame, sources = fed_sources.replace(written[0].frame, query.uid, folder_of)
             self._feed.use(query.uid, sources)
-            self._outputs[query.uid] = replace(output, frame=frame)
+            self._outputs[query.uid] = tuple(replace(output, frame=frame) for output in written)
             return self._outputs[query.uid]
 
         return function

@@ -8,39 +8,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyarrow import parquet
 
 from statefulspark import jsontext, rowvalues, storage
-from statefulspark.declaration import Output
+from statefulspark.declaration import Output, QueryOutputs, read_result
 from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.planning import carry
 from statefulspark.sinks import base, visibility
 from statefulspark.sinks.files import FilesSink, commits
-
-if TYPE_CHECKING:
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _PLAIN = "output"
 """Uid of the sink of a query that writes without one of ours, for example to the console."""
 _LOCAL = storage.StorageOptions(allow_local_files=True)
 
 
-def replaced(output: DataStreamWriter | Output, query: str, folder: Path) -> Output:
-    """Return the output of a query with a sink that a test can read, without a trigger.
+def replaced(result: object, query: str, folder: Path) -> tuple[Output, ...]:
+    """Return the outputs of a query with sinks that a test can read, without a trigger.
 
     Args:
-        output: What the query function has returned.
+        result: What the query function has returned.
         query: Its uid.
-        folder: The folder of the sink.
+        folder: The folder that has a folder for each sink.
     """
-    stream = carry.stream_of(output, query)
-    if not isinstance(output, Output):
-        return Output(stream.frame, _files(folder, visibility.Visibility.BATCH), _PLAIN, stream.mode, None)
-    if isinstance(output.sink, DriverSink):
-        return replace(output, trigger=None)
-    return replace(output, sink=_files(folder, visibility.sink_visibility(output.sink)), trigger=None)
+    written = read_result(result, query)
+    if not isinstance(written, QueryOutputs):
+        stream = carry.stream_of(written)
+        return (Output(stream.frame, _files(folder / _PLAIN, visibility.Visibility.BATCH), _PLAIN, stream.mode, None),)
+    return tuple(
+        replace(output, trigger=None)
+        if isinstance(output.sink, DriverSink)
+        else replace(output, sink=_files(folder / output.uid, visibility.sink_visibility(output.sink)), trigger=None)
+        for output in written.outputs
+    )
 
 
 def _files(folder: Path, visible: visibility.Visibility) -> base.TwoPhaseSink:

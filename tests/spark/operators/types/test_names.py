@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from pyspark.sql import DataFrame, Row, SparkSession, types
 from pyspark.sql.streaming import StatefulProcessor
 from sinkcontexts import a_sink_context
 from statefulspark import errors
-from statefulspark.driver.output import writing
+from statefulspark.driver.output import parts
 from statefulspark.operators import columns
 from statefulspark.sinks import staging
 from statefulspark.sinks.kafka import JsonSerializer
@@ -75,8 +76,9 @@ def test_a_name_with_a_dot_is_no_field_of_another_column(spark: SparkSession, tm
     rows = spark.sql("select named_struct('b', 1L) as a, 2L as `a.b`")
     context = a_sink_context(staging_uri=(tmp_path / "staged").as_uri(), options=LOCAL)
     sink = kafka_sink("names", bootstrap_servers="kafka:9092", serializer=JsonSerializer())
-    parts = columns.map_in_arrow(rows, writing._part_writer(sink, context), "part binary").collect()
-    staged = staging.merge([bytes(row.part) for row in parts])
+    write = functools.partial(parts.write_parts, writers=[parts.PartWriter(sink, context)])
+    written = columns.map_in_arrow(rows, write, parts.SCHEMA).collect()
+    staged = staging.merge([bytes(row.part) for row in written])
     assert staged is not None
     values = [value for batch in staging.read(staged, context) for value in batch.column("value").to_pylist()]
     assert values == [b'{"a":{"b":1},"a.b":2}']

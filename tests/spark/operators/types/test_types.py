@@ -8,6 +8,7 @@ from storage, in new worker processes. Each time `to_json` says the same of what
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import os
 import re
@@ -34,7 +35,7 @@ from statefulspark.checkpoint import closure, savepoint
 from statefulspark.cli import state as state_command
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
-from statefulspark.driver.output import writing
+from statefulspark.driver.output import parts
 from statefulspark.engine.canonical import export
 from statefulspark.operators.keyed import operator
 from statefulspark.operators.transform import operator as transform_operator
@@ -306,8 +307,8 @@ def expected_texts(spark: SparkSession) -> Texts:
 
 def written(rows: DataFrame, sink: base.TwoPhaseSink, context: base.SinkContext) -> tuple[bytes, ...]:
     """Stage rows as a batch of a query does."""
-    parts = rows.mapInArrow(writing._part_writer(sink, context), "part binary").collect()
-    return tuple(bytes(row.part) for row in parts)
+    write = functools.partial(parts.write_parts, writers=[parts.PartWriter(sink, context)])
+    return tuple(bytes(row.part) for row in rows.mapInArrow(write, parts.SCHEMA).collect())
 
 
 def canonical_savepoint(spark: SparkSession, folder: Path) -> str:

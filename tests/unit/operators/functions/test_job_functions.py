@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import cast
 
 import pyarrow as pa
 import pytest
 from manifests import a_manifest, a_query
-from pyspark.sql import DataFrame
+from sinkcontexts import a_written_query
 from startsituations import a_start_plan
 from statefulspark import errors, operatorstate, storage
 from statefulspark.checkpoint import batch_records
 from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
-from statefulspark.declaration import Output
 from statefulspark.operators import functions, refusals
 from statefulspark.operators.functions import registry
 from statefulspark.operatorstate import record
@@ -115,8 +113,7 @@ def declared_functions(*, sink: str | None = "out", source: str | None = None) -
             schema = pa.schema([("n", pa.int64())])
             registry.building().registry.add(registry.DeclaredSource(source, "q", Position(), 1, schema, 10))
     if sink:
-        frame = cast("DataFrame", Stream())
-        declared.declare("q", Output(frame, operatorstate.DriverSink(Remembering()), sink, "append", None))
+        declared.declare("q", a_written_query(operatorstate.DriverSink(Remembering()), sink, frame=Stream()))
     return declared
 
 
@@ -138,9 +135,7 @@ def test_a43_a144_the_functions_of_every_query_hear_which_snapshot_was_restored(
         write_record(place, batch, f"q {batch}")
         write_record(place, batch, f"p {batch}", query="p", uid="other")
     declared = declared_functions()
-    declared.declare(
-        "p", Output(cast("DataFrame", Stream()), operatorstate.DriverSink(Remembering()), "other", "append", None)
-    )
+    declared.declare("p", a_written_query(operatorstate.DriverSink(Remembering()), "other", frame=Stream()))
     plan = StartPlan(
         StartMode.CONTINUE,
         1,

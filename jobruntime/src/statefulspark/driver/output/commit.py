@@ -25,7 +25,7 @@ from statefulspark import clock, errors
 from statefulspark.checkpoint import batch_records, epochs, progress
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry, SinkEntry
-from statefulspark.contract.prepared import OutputRecord, PreparedRecord
+from statefulspark.contract.prepared import OpenedSink, OutputRecord, PreparedRecord
 from statefulspark.driver.output import job_sinks, retries, sink_commits, unrestored
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
@@ -110,21 +110,21 @@ class Committer:
         self._retries.tell(None)
 
     def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
-        """Record which sink or function has a record of each batch from now on, so that a missing record proves its loss.
+        """Record which sinks or function have a record of each batch from now on, so that a missing one proves its loss.
 
-        It also says where the sink was opened, until a snapshot does.
+        It also says where each sink was opened, until a snapshot does.
 
         Every start writes it under its own epoch, also for a query without a sink. It overrides what an earlier driver
         wrote, and what a replaced driver writes late. Cost: one PUT per query.
         """
-        sinks = {sink.query_uid: sink for sink in self.sinks}
+        with_sinks = {sink.query_uid for sink in self.sinks}
         batches = {query.uid: query.batch_id for query in restored}
-        for uid in sorted(batches.keys() | sinks.keys() | functions.keys()):
+        for uid in sorted(batches.keys() | with_sinks | functions.keys()):
             first, epoch = batches.get(uid, -1) + 1, self._driver.epoch
-            record = OutputRecord(function=functions.get(uid), batch_id=first, epoch=epoch)
-            if (sink := sinks.get(uid)) is not None:
-                what = {"sink": sink.uid, "kind": sink.kind, "target": sink.target}
-                record = record.model_copy(update=what)
+            opened = tuple(
+                OpenedSink(uid=sink.uid, kind=sink.kind, target=sink.target) for sink in self._query_sinks(uid)
+            )
+            record = OutputRecord(sinks=opened, function=functions.get(uid), batch_id=first, epoch=epoch)
             log = batch_records.BatchRecordLog(self._driver.store, layout.query_root(self._driver.generation, uid))
             log.write(batch_records.RecordName(batch_records.RecordKind.OUTPUT, uid, first, epoch), record.sealed())
 

@@ -11,7 +11,7 @@ from statefulspark.checkpoint import batch_records, epochs, lineage_records
 from statefulspark.contract import layout, lost_state
 from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.declaration import Output
+from statefulspark.declaration import QueryOutputs
 from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.recovery import history
 from statefulspark.sinks import base, visibility
@@ -94,6 +94,11 @@ class JobSink:
         return layout.sink_name(self.query_uid, self.uid)
 
     @property
+    def participant(self) -> str:
+        """Its name in the coordinator."""
+        return f"sink:{self.name}"
+
+    @property
     def descent(self) -> SinkLineage:
         """What it needs to know of other lineages, and of older generations of this one."""
         driver, past = self.driver, self.driver.history
@@ -151,7 +156,7 @@ class JobSink:
             record = OutputRecord.parse(self.driver.store.read(key), f"{self.driver.store.uri}/{key}")
         except errors.ObjectNotFoundError:
             return False  # A savepoint, which names its sinks itself.
-        return record.sink == self.uid and self._is_at(record.kind, record.target)
+        return any(sink.uid == self.uid and self._is_at(sink.kind, sink.target) for sink in record.sinks)
 
     def _is_at(self, kind: str | None, target: str | None) -> bool:
         """Tell whether a sink that was opened is this one. One that tells no target counts as at the same one."""
@@ -223,8 +228,13 @@ class JobSink:
 
 
 def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:
-    """Return query uid and sink uid of every sink, from the results of the query functions by query uid."""
-    return frozenset((query_uid, output.uid) for query_uid, output in outputs.items() if isinstance(output, Output))
+    """Return query uid and sink uid of every sink, from what each query writes, by query uid."""
+    return frozenset(
+        (query_uid, output.uid)
+        for query_uid, written in outputs.items()
+        if isinstance(written, QueryOutputs)
+        for output in written.outputs
+    )
 
 
 def require_place(

@@ -1,30 +1,26 @@
 """Starts a streaming query from the result of a query function.
 
-An `Output` goes through a two-phase sink: each partition is staged by the worker that holds it, and the driver records the
-batch's transaction before Spark commits the batch. For a `DataStreamWriter` of the user, only the checkpoint
-location is set.
-
-A `BatchParticipant` makes everything durable that belongs to a batch: Spark calls it inside `foreachBatch`, and commits
-the batch when it returns.
+The outputs of a query go through two-phase sinks: each partition is staged by the worker that holds it, and the driver
+records the transaction of each sink before Spark commits the batch. For a `DataStreamWriter` of the user, only the
+checkpoint location is set.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Protocol
-
-import pyarrow as pa
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from statefulspark import errors
-from statefulspark.declaration import Output, batch_writer
-from statefulspark.driver.output import sink_calls
+from statefulspark.declaration import Output, QueryOutputs, Selection
+from statefulspark.driver.output import parts, sink_calls
 from statefulspark.engine import jvm
 from statefulspark.operators import columns, spark_errors
 from statefulspark.operatorstate.sink import DriverSink
 from statefulspark.sinks import visibility
-from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
+from statefulspark.sinks.base import ChecksSchema, TwoPhaseSink
 from statefulspark.sparkinternals import arrowtypes
 
 if TYPE_CHECKING:
@@ -37,42 +33,29 @@ if TYPE_CHECKING:
     from statefulspark.operators.refusals import Refusals
     from statefulspark.storage import StorageOptions
 
-_PART_SCHEMA = "part binary"
 
+class BatchWriter:
+    """Stages a batch's rows on the workers, and records a transaction of each sink on the driver.
 
-class BatchParticipant(Protocol):
-    """Takes part in every batch of a query; it acknowledges a snapshot with the batch that its query has committed."""
+    Spark calls it inside `foreachBatch`, and commits the batch when it returns.
+    """
 
-    @property
-    def participant(self) -> str:
-        """Its name in the coordinator, for example `sink:out`."""
-        ...
+    def __init__(
+        self, sinks: Sequence[JobSink], selections: Sequence[Selection | None], committer: Committer, refusals: Refusals
+    ) -> None:
+        """Write the batches of one query.
 
-    def run(self, frame: DataFrame, batch_id: int) -> None:
-        """Write the batch's rows, and make durable what a snapshot of it needs.
-
-        A batch may run again, after a failure or in another driver; leftovers of earlier attempts must not count then.
-
-        Raises:
-            StatefulSparkError: The batch is not committed, and its query ends.
+        Args:
+            sinks: The sinks of the query.
+            selections: What each of them gets of the batches; None for all.
+            committer: Keeps the transactions.
+            refusals: Gets what declines a snapshot.
         """
-        ...
-
-
-class SinkParticipant:
-    """Stages a batch's rows on the workers and records the transaction on the driver."""
-
-    def __init__(self, sink: JobSink, committer: Committer, refusals: Refusals) -> None:
-        """Write to one sink of the job."""
-        self._sink = sink
+        self._sinks = sinks
+        self._selections = selections
         self._committer = committer
         self._refusals = refusals
         self._lock = threading.RLock()
-
-    @property
-    def participant(self) -> str:
-        """See the protocol."""
-        return f"sink:{self._sink.uid}"
 
     @property
     def lock(self) -> threading.RLock:
@@ -80,15 +63,29 @@ class SinkParticipant:
         return self._lock
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
-        """See the protocol."""
-        with self._lock, spark_errors.ours(f"Writing a batch to the sink {self._sink.uid!r}"):
-            sink, context = self._sink.sink, self._sink.context(batch_id)
-            rows = columns.map_in_arrow(frame, _part_writer(sink, context.on_worker()), _PART_SCHEMA).collect()
-            with self._refusals.noting(self._sink.query_uid, self.participant):
-                parts = tuple(bytes(row.part) for row in rows)
-                with sink_calls.calling(sink, self._sink.uid, "prepare"):
-                    transaction = sink.prepare(parts, context)
-                self._committer.record_prepared(self._sink, batch_id, transaction)
+        """Write the batch's rows, and make durable what a snapshot of it needs.
+
+        A batch may run again, after a failure or in another driver; leftovers of earlier attempts do not count then. If a
+        sink cannot prepare its part, the batch is not committed for any of them.
+
+        Raises:
+            StatefulSparkError: The batch is not committed, and its query ends.
+        """
+        names = ", ".join(repr(sink.uid) for sink in self._sinks)
+        with self._lock, spark_errors.ours(f"Writing a batch to the sink{'s'[: len(self._sinks) - 1]} {names}"):
+            contexts = [sink.context(batch_id) for sink in self._sinks]
+            writers = [
+                parts.PartWriter(sink.sink, context.on_worker(), selection)
+                for sink, context, selection in zip(self._sinks, contexts, self._selections, strict=True)
+            ]
+            write = functools.partial(parts.write_parts, writers=writers)
+            rows = columns.map_in_arrow(frame, write, parts.SCHEMA).collect()
+            for number, (sink, context) in enumerate(zip(self._sinks, contexts, strict=True)):
+                staged = tuple(bytes(row.part) for row in rows if row.sink == number)
+                with self._refusals.noting(sink.query_uid, sink.participant):
+                    with sink_calls.calling(sink.sink, sink.uid, "prepare"):
+                        transaction = sink.sink.prepare(staged, context)
+                    self._committer.record_prepared(sink, batch_id, transaction)
 
 
 def two_phase(output: Output) -> TwoPhaseSink:
@@ -108,40 +105,41 @@ def two_phase(output: Output) -> TwoPhaseSink:
     return output.sink
 
 
-def check_schema(output: Output, options: StorageOptions) -> None:
-    """Refuse a stream whose schema its sink does not accept, and a sink with an unknown setting, before any query starts.
+def check_schemas(written: QueryOutputs, options: StorageOptions) -> None:
+    """Refuse rows whose schema a sink does not accept, and a sink with an unknown setting, before any query starts.
 
     Raises:
         SpecRejectedError: `ColumnTypeUnsupported`, `ColumnsAmbiguous`, `SinkSchemaMismatch`, `SinkSettingRefused`.
     """
-    visibility.sink_visibility(output.sink)
-    if not isinstance(output.sink, DriverSink):  # It gets Spark's own rows.
-        columns.require_usable(output.frame, f"The stream of the sink {output.uid!r}")
-    if isinstance(output.sink, ChecksSchema):
-        schema = arrowtypes.to_arrow_schema(output.frame.schema, timezone="UTC")
-        with sink_calls.calling(output.sink, output.uid, "check_schema", reason="SinkInvalid"):
-            output.sink.check_schema(schema, options)
+    for number, output in enumerate(written.outputs):
+        visibility.sink_visibility(output.sink)
+        if not isinstance(output.sink, DriverSink):  # It gets Spark's own rows.
+            columns.require_usable(written.frame, f"The stream of the sink {output.uid!r}")
+        if isinstance(output.sink, ChecksSchema):
+            schema = arrowtypes.to_arrow_schema(written.schema_of(number), timezone="UTC")
+            with sink_calls.calling(output.sink, output.uid, "check_schema", reason="SinkInvalid"):
+                output.sink.check_schema(schema, options)
 
 
 def start(
-    built: DataStreamWriter | Output,
+    built: DataStreamWriter | QueryOutputs,
     *,
     uid: str,
     checkpoint_root: str,
-    participant: BatchParticipant | None,
+    participant: BatchWriter | None,
     number_offset: int = 0,
 ) -> StreamingQuery:
     """Start a query on its checkpoint root.
 
     Args:
-        built: The result of the query function.
+        built: What the query writes.
         uid: The query's uid; it becomes Spark's query name.
         checkpoint_root: Hadoop URI of the query's checkpoint root.
-        participant: Writes the batches of an `Output`.
+        participant: Writes the batches of outputs.
         number_offset: What is added to a batch's number for the sink of a writer that the user made.
 
     Raises:
-        SpecRejectedError: `QueryInvalid`: the function returned neither a writer nor an `Output`.
+        SpecRejectedError: `QueryInvalid`: Spark cannot run the query.
     """
     with spark_errors.refusing_start(uid):
         writer = _numbered(built, uid, participant, number_offset)
@@ -149,11 +147,11 @@ def start(
 
 
 def start_available_now(
-    built: DataStreamWriter | Output,
+    built: DataStreamWriter | QueryOutputs,
     *,
     uid: str,
     checkpoint_root: str,
-    participant: BatchParticipant | None,
+    participant: BatchWriter | None,
     number_offset: int = 0,
 ) -> StreamingQuery:
     """Start a query that reads what its sources have now, in as many batches as its limits need, and ends.
@@ -180,41 +178,12 @@ def _restoring_trigger(writer: DataStreamWriter) -> Iterator[None]:
 
 
 def _numbered(
-    built: DataStreamWriter | Output, uid: str, participant: BatchParticipant | None, number_offset: int
+    built: DataStreamWriter | QueryOutputs, uid: str, participant: BatchWriter | None, number_offset: int
 ) -> DataStreamWriter:
     """Return the writer of a query; the sink of one that the user made is told numbers that stand for one input each."""
-    writer = as_writer(built, uid, participant)
-    if writer is built:
-        jvm.number_batches(writer, number_offset)
-    return writer
-
-
-def as_writer(built: object, uid: str, participant: BatchParticipant | None) -> DataStreamWriter:
-    """Return the writer of a query, with the participant behind `foreachBatch` for an `Output`."""
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
-
-    if isinstance(built, DataStreamWriter):
-        return built
-    if not isinstance(built, Output):
-        raise errors.SpecRejectedError(
-            "QueryInvalid",
-            f"The query {uid!r} returned {type(built).__name__}; return ss.write(...) or a DataStreamWriter that is not "
-            "started yet.",
-        )
-    if participant is None:
-        raise errors.InternalError(
-            "SinkNotBound", f"The sink {built.uid!r} has no participant that writes its batches."
-        )
-    return batch_writer(built, participant.run)
-
-
-def _part_writer(
-    sink: TwoPhaseSink, context: SinkContext
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def write_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with sink_calls.calling(sink, context.uid, "write_part"):
-            part = sink.write_part(batches, context)
-        if part is not None:
-            yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.binary())})
-
-    return write_part
+    if isinstance(built, QueryOutputs):
+        if participant is None:
+            raise errors.InternalError("SinkNotBound", f"The sinks of {uid!r} have nobody who writes their batches.")
+        return built.writer(participant.run)
+    jvm.number_batches(built, number_offset)
+    return built

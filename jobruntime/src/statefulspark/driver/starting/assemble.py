@@ -15,7 +15,7 @@ from statefulspark import clock, storage
 from statefulspark.checkpoint import progress, read_cache, watermarks
 from statefulspark.contract import layout, retained, statistics
 from statefulspark.coordinator import machine, model
-from statefulspark.declaration import Output
+from statefulspark.declaration import QueryOutputs
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
@@ -64,7 +64,7 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
         note_damage=functools.partial(damage.note, store, generation=parts.plan.generation, epoch=epoch),
         participants={
             **parts.declared.participants,
-            **{f"sink:{sink.uid}": sink.query_uid for sink in committer.sinks},
+            **{sink.participant: sink.query_uid for sink in committer.sinks},
         },
         coordinator=build_coordinator(parts),
         master_hooks=parts.master_hooks,
@@ -85,7 +85,12 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
         rights=SinkRights.read(parts.job_config.restore, parts.plan.carried_out),
         restored=parts.plan.restored,
     )
-    outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
+    outputs = [
+        (query.uid, output)
+        for query in parts.built
+        if isinstance(query.output, QueryOutputs)
+        for output in query.output.outputs
+    ]
     if outputs:
         attempt = replace(attempt, history=history.trace(generations.read_all(attempt.store), attempt.generation))
     committer = commit.Committer(
@@ -171,9 +176,9 @@ class _QueryStart:
         self._query, self._parts, self._gate = query, parts, gate
         self._number_offset = numbers.offset(parts.plan.record, query.uid)
         self._participant = None
-        if isinstance(query.output, Output):
-            sink = committer.sink(query.uid, query.output.uid)
-            self._participant = writing.SinkParticipant(sink, committer, parts.declared.refusals)
+        if isinstance(query.output, QueryOutputs):
+            sinks = tuple(committer.sink(query.uid, output.uid) for output in query.output.outputs)
+            self._participant = writing.BatchWriter(sinks, query.output.selections, committer, parts.declared.refusals)
 
     def begin(self, logs: ObjectStore | None = None) -> StreamingQuery:
         """Start the query behind an open gate.

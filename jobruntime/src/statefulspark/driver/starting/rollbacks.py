@@ -14,7 +14,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.declaration import Output
+from statefulspark.declaration import QueryOutputs
 from statefulspark.evolution import comparison
 from statefulspark.recovery import generations, history, recovery
 from statefulspark.sinks import base, marker, visibility
@@ -44,7 +44,7 @@ def require_harmless(
         start_plan: Where it would start.
         changes: The changes of each restored query.
         planned: Every query of the job.
-        outputs: The results of the query functions, by query uid.
+        outputs: What each query writes, by query uid.
 
     Raises:
         SpecRejectedError: `StateAbsent`, `OutputRepeated`.
@@ -57,12 +57,18 @@ def require_harmless(
         return  # It goes on where the job is.
     repeated, refusing = [], []
     for uid, span in _committed_since(manifest, root):
-        output = outputs.get(uid)
-        sink = output.sink if isinstance(output, Output) else None
-        # Some sinks withdraw or replace the rows of batches that they get once more.
-        if uid in outputs and getattr(sink, "takes_batches_again", False) is not True:
-            repeated.append(f"query {uid!r} ({base.kind_of(sink) if sink else 'a sink of Spark'}), {span}")
-            if isinstance(output, Output) and visibility.sink_visibility(output.sink) is visibility.Visibility.BATCH:
+        if uid not in outputs:
+            continue
+        written = outputs[uid]
+        if not isinstance(written, QueryOutputs):
+            repeated.append(f"query {uid!r} (a sink of Spark), {span}")
+            continue
+        for output in written.outputs:
+            # Some sinks withdraw or replace the rows of batches that they get once more.
+            if getattr(output.sink, "takes_batches_again", False) is True:
+                continue
+            repeated.append(f"query {uid!r} ({base.kind_of(output.sink)}), {span}")
+            if visibility.sink_visibility(output.sink) is visibility.Visibility.BATCH:
                 refusing.append(layout.sink_name(uid, output.uid))
     if repeated:
         with_rights = f" Do so with {marker.rights(refusing)}." if refusing else ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from statefulspark import errors
 from statefulspark.checkpoint import lineage_records
 from statefulspark.contract import layout
-from statefulspark.declaration import Output
+from statefulspark.declaration import QueryOutputs
 from statefulspark.driver.output import job_sinks, other_jobs
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.driver.output.sink_rights import SinkRights
@@ -47,7 +47,7 @@ def require_contained(
         job_config: The job, and the sinks that it may write to all the same.
         root: The job's root.
         start_plan: Where it would start.
-        outputs: The results of the query functions, by query uid.
+        outputs: What each query writes, by query uid.
 
     Raises:
         SpecRejectedError: `SinkUnknown`, `SinkAhead`, `SinkTaken`, `SinkOpenedElsewhere`, `SinkOfAnotherJob`, or a sink
@@ -57,8 +57,10 @@ def require_contained(
     """
     sinks = {
         (query_uid, output.uid): cast("TwoPhaseSink", output.sink)
-        for query_uid, output in outputs.items()
-        if isinstance(output, Output) and isinstance(output.sink, TellsMarker)
+        for query_uid, written in outputs.items()
+        if isinstance(written, QueryOutputs)
+        for output in written.outputs
+        if isinstance(output.sink, TellsMarker)
     }
     rights = SinkRights.read(job_config.restore, start_plan.carried_out)
     if not job_config.restore.of_another_revision:

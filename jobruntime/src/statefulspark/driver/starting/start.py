@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from statefulspark import clock, errors, launch, storage, threads, usercode
 from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
-from statefulspark.declaration import JobDefinition, Output
+from statefulspark.declaration import JobDefinition, QueryOutputs, read_result
 from statefulspark.driver import serve
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.output import job_sinks, retries, writing
@@ -242,17 +242,18 @@ def build_queries(
         )
         with collecting, declared.collecting(query.uid):
             try:
-                output = query.function(spark, context)
+                result = query.function(spark, context)
             except Exception as error:
                 called = f"The function of query {query.uid!r}"
                 raise usercode.raised(
                     error, reason="JobFileRaised", called=called, advice=usercode.CORRECT_IT
                 ) from error
         with spark_errors.refusing_plan(query.uid):
+            output = read_result(result, query.uid)
             declared.declare(query.uid, output)
-            stream = carry.stream_of(output, query.uid)
-            if isinstance(output, Output):
-                retries.while_refused(functools.partial(writing.check_schema, output, options), step.tell)
+            stream = carry.stream_of(output)
+            if isinstance(output, QueryOutputs):
+                retries.while_refused(functools.partial(writing.check_schemas, output, options), step.tell)
             operators = registry.operators_of(query.uid)
             planned = describe.describe(query.uid, stream, operators, partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))
@@ -353,7 +354,7 @@ def _generation_ready(compared: Comparison, begin_step: progress.BeginStep) -> R
     _log.info("generation ready", extra={"generation": ready.generation})
     if ready.mode is not plan.StartMode.CONTINUE and numbers.may_repeat_rows(ready.record):
         for query in compared.built.queries:
-            if not isinstance(query.output, Output):  # Nobody can ask a sink of Spark's own what it has.
+            if not isinstance(query.output, QueryOutputs):  # Nobody can ask a sink of Spark's own what it has.
                 _log.warning(
                     "rows that a sink of spark's own has of later batches may be written again",
                     extra={"query": query.uid, "after_batch": ready.start_batches.get(query.uid, -1)},

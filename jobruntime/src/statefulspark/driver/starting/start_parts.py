@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from statefulspark import errors
 from statefulspark.checkpoint import plans, read_cache
 from statefulspark.contract import config
-from statefulspark.declaration import Output
+from statefulspark.declaration import QueryOutputs
 from statefulspark.driver.running import hooks
 from statefulspark.engine import jvm
 from statefulspark.operators import functions
@@ -63,7 +63,7 @@ class BuiltQuery:
     """A query as its function returned it, not started yet."""
 
     uid: str
-    output: DataStreamWriter | Output
+    output: DataStreamWriter | QueryOutputs
     stream: carry.Stream
     """What it writes."""
     planned: plans.PlannedQuery

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from statefulspark import errors
 from statefulspark.checkpoint import segments
 from statefulspark.contract import layout
-from statefulspark.declaration import Output
+from statefulspark.declaration import QueryOutputs
 from statefulspark.operators import refusals
 from statefulspark.operators.functions import binding, registry, sink
 from statefulspark.operatorstate.sink import DriverSink
@@ -28,7 +28,7 @@ class JobFunctions:
     def __init__(self) -> None:
         """Start without functions."""
         self._sources = registry.SourceRegistry()
-        self._outputs: dict[str, Output] = {}
+        self._outputs: dict[str, QueryOutputs] = {}
         self._sinks: dict[str, sink.BoundSink] = {}
         self._next_checkpoint_id = 1
         self.refusals = refusals.Refusals()
@@ -42,7 +42,7 @@ class JobFunctions:
     def participants(self) -> dict[str, str]:
         """The coordinator's name of every function, and the query whose batches make its state durable."""
         sources = {source.uid: source.query_uid for source in self._sources.declared}
-        sinks = {output.uid: query_uid for query_uid, output in self._outputs.items()}
+        sinks = {written.outputs[0].uid: query_uid for query_uid, written in self._outputs.items()}
         return {f"operator:{uid}": query_uid for uid, query_uid in {**sources, **sinks}.items()}
 
     @property
@@ -56,13 +56,16 @@ class JobFunctions:
         with registry.collecting(self._sources, query_uid=query_uid):
             yield
 
-    def declare(self, query_uid: str, output: object) -> None:
+    def declare(self, query_uid: str, written: object) -> None:
         """Record the sink function of a query, if it has one.
 
         Raises:
             SpecRejectedError: `OperatorUidTaken`, or `FunctionInvalid`: its broadcast condition is invalid.
         """
-        if not isinstance(output, Output) or not isinstance(output.sink, DriverSink):
+        if not isinstance(written, QueryOutputs):
+            return
+        output = written.outputs[0]
+        if not isinstance(output.sink, DriverSink):
             return
         if f"operator:{output.uid}" in self.participants:
             raise errors.SpecRejectedError(
@@ -70,7 +73,7 @@ class JobFunctions:
                 f"Two functions of the job have the uid {output.uid!r}. State is found by uid, so give each its own.",
             )
         sink.check_condition(output, output.sink.broadcast)
-        self._outputs[query_uid] = output
+        self._outputs[query_uid] = written
 
     def require_place(self, queries: Iterable[QueryEntry], drop_state: Collection[str] = ()) -> None:
         """Reject a job that lacks a function with restored state.
@@ -79,11 +82,11 @@ class JobFunctions:
             SpecRejectedError: `NonRestoredState`.
         """
         for entry in queries:
-            sinks = [self._outputs[entry.uid].uid] if entry.uid in self._outputs else []
+            written = self._outputs.get(entry.uid)
             binding.require_place(
                 entry,
                 sources=[source.uid for source in self._sources.sources_of(entry.uid)],
-                sinks=sinks,
+                sinks=[output.uid for output in written.outputs] if written is not None else [],
                 drop_state=drop_state,
             )
 
@@ -105,12 +108,16 @@ class JobFunctions:
             self._sources.rendezvous.refused = self._source_refused
         for query_uid in dict.fromkeys(source.query_uid for source in self._sources.declared):
             binding.bind_sources(self._sources, query_uid, self._start(storage, plan, query_uid))
-        for query_uid, output in self._outputs.items():
+        for query_uid, written in self._outputs.items():
+            output = written.outputs[0]
             restored = next((entry for entry in plan.queries if entry.uid == query_uid), None)
             start = self._start(storage, plan, query_uid)
             noting = functools.partial(self.refusals.noting, query_uid, f"operator:{output.uid}")
             self._sinks[query_uid] = binding.bind_sink(output, start, restored, noting)
-        return {query_uid: self._sinks[query_uid].writer(output) for query_uid, output in self._outputs.items()}
+        return {
+            query_uid: written.writer(self._sinks[query_uid].write_batch)
+            for query_uid, written in self._outputs.items()
+        }
 
     def snapshot_begun(self, snapshot_id: int) -> None:
         """Record that a snapshot has started: later changes belong to a later one."""

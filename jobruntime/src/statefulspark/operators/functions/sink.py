@@ -15,13 +15,11 @@ from statefulspark import clock, errors
 from statefulspark.checkpoint import batch_records
 from statefulspark.contract import base
 from statefulspark.contract.prepared import UnchangedRecord
-from statefulspark.declaration import batch_writer
 from statefulspark.operators import spark_errors
 from statefulspark.operatorstate.functions import FunctionSnapshotContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.declaration import Output
     from statefulspark.operatorstate.batches import SinkRun
@@ -92,10 +90,6 @@ class BoundSink:
 
     def _name(self, kind: batch_records.RecordKind, batch_id: int) -> batch_records.RecordName:
         return batch_records.RecordName(kind, self.uid, batch_id, self.epoch)
-
-    def writer(self, output: Output) -> DataStreamWriter:
-        """Return the query's writer, which passes its batches to the function."""
-        return batch_writer(output, self.write_batch)
 
 
 def check_condition(output: Output, condition: str | None) -> None:
