@@ -58,6 +58,30 @@ def test_a_request_does_not_look_for_passwords_in_the_home_folder(
     assert looked == []
 
 
+def test_a_namespace_that_floods_the_api_server_does_not_keep_another_one_waiting(tmp_path: Path) -> None:
+    """One place at a time becomes free; the flood holds all of them, and has many requests in front."""
+    flood, others = 200, 5
+    answered: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        await asyncio.sleep(0.01)
+        answered.append(request.path.split("/")[4])
+        return web.json_response({"kind": "Pod"})
+
+    async def scene() -> None:
+        async with connected(tmp_path, answer) as gateway:
+            asked = [asyncio.create_task(gateway.get(resources.POD, "abuse", f"{number}")) for number in range(flood)]
+            await asyncio.sleep(0.02)
+            asked += [asyncio.create_task(gateway.get(resources.POD, "demo", f"{number}")) for number in range(others)]
+            await asyncio.gather(*asked)
+
+    asyncio.run(scene())
+
+    last = max(position for position, namespace in enumerate(answered) if namespace == "demo")
+    assert (len(answered), answered.count("demo")) == (flood + others, others)
+    assert last < flood / 2
+
+
 def event(kind: str, version: str) -> bytes:
     return json.dumps({"type": kind, "object": {"metadata": {"resourceVersion": version}}}).encode() + b"\n"
 

@@ -20,7 +20,7 @@ from statefulspark.testing.stores import MemoryStore
 from statefulspark_operator.cluster import driver_api
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
 from statefulspark_operator.cluster.gateway import JobKey
-from statefulspark_operator.cluster.storage_shares import Limits
+from statefulspark_operator.cluster.shares import Limits
 from statefulspark_operator.cluster.storage_threads import LARGE, StorageThreads
 from statefulspark_operator.engine import queue
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent

@@ -22,6 +22,7 @@ from statefulspark_operator.cluster import kubernetes_gateway, resources
 from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
 from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
 from statefulspark_operator.cluster.resources import Kind, Resource
+from statefulspark_operator.cluster.shares import Limits
 from statefulspark_operator.engine import leadership
 from statefulspark_operator.engine.leadership import ACTS_FOR_S, LASTS_S, Leadership, LeaseName
 
@@ -245,7 +246,7 @@ class SlowServer:
 
 
 def test_a_write_that_waited_for_its_turn_while_the_lease_was_lost_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kubernetes_gateway, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(kubernetes_gateway, "AT_ONCE", Limits(1, 1, leaves_half=False))
 
     async def scene() -> list[str]:
         permission, server = Permission(), SlowServer()

@@ -7,7 +7,6 @@ follow every Kubernetes release, and drop unknown fields. Some functions of the 
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import contextlib
@@ -30,10 +29,12 @@ from statefulspark_operator.api import names
 from statefulspark_operator.cluster import judgements, resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
+from statefulspark_operator.cluster.shares import Holder, Limits, Places
 
 REQUEST_TIMEOUT_S = 20
-MOST_AT_ONCE = 16
-"""Requests that are sent to the API server at the same time."""
+AT_ONCE = Limits(most=16, most_at_store=16, leaves_half=False)
+"""Requests that are sent to the API server at the same time. Namespaces share them, so a namespace with hundreds of objects
+that change without pause does not keep the requests of another one waiting behind its own."""
 _LOG = logging.getLogger("statefulspark.gateway")
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
@@ -70,7 +71,7 @@ class KubernetesGateway:
             timeout_s: How long an answer is waited for.
         """
         self._api, self._written, self._permit, self._timeout_s = api, written, permit, timeout_s
-        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._places = Places(AT_ONCE)
 
     @classmethod
     async def connect(
@@ -326,7 +327,7 @@ class KubernetesGateway:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            async with self._turns:
+            async with self._places.held(Holder(_namespace_of(path), "")):
                 if method != "GET":
                     self._permit()  # Not earlier: it may have waited for its turn, or the process may have been frozen.
                 response = await self._api.call_api(*parameters, _request_timeout=self._timeout_s)
@@ -346,6 +347,11 @@ class KubernetesGateway:
         if status == _NOT_FOUND and absent_is_none:
             return None
         raise _error(status, request, content)
+
+
+def _namespace_of(path: str) -> str:
+    """Return the namespace of a request; empty for one about the whole cluster."""
+    return path.partition("/namespaces/")[2].partition("/")[0]
 
 
 async def _versions(response: aiohttp.ClientResponse) -> AsyncGenerator[str, None]:

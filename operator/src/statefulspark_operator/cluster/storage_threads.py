@@ -20,7 +20,7 @@ from typing import TypeVar
 from statefulspark import errors
 from statefulspark.storage import allowance, port
 
-from statefulspark_operator.cluster.storage_shares import Holder, Limits, Places
+from statefulspark_operator.cluster.shares import Holder, Limits, Places
 
 THREADS = Limits(most=48, most_at_store=16)
 """So that the first namespace gets 24 threads at most, and 8 of them at one store."""

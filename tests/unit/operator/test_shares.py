@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 
 import pytest
-from statefulspark_operator.cluster.storage_shares import Holder, Limits, Places, next_to_begin
+from statefulspark_operator.cluster.shares import Holder, Limits, Places, next_to_begin
 
 EIGHT = Limits(most=8, most_at_store=4)
 
@@ -42,6 +42,20 @@ def test_next_to_begin_is(holding: list[str], waiting: list[str], chosen: str | 
     expected = one(chosen) if chosen is not None else None
 
     assert next_to_begin(list(map(one, waiting)), held(*holding), EIGHT) == expected
+
+
+@pytest.mark.parametrize(
+    ("holding", "waiting", "chosen"),
+    [
+        pytest.param(["a@"] * 7, ["a@"], "a@", id="a namespace gets every place that nobody else wants"),
+        pytest.param(["a@"] * 7, ["a@", "b@"], "b@", id="and not the next one if somebody does"),
+        pytest.param(["a@"] * 8, ["a@", "b@"], None, id="all places are taken"),
+    ],
+)
+def test_where_nothing_hangs_no_place_stays_free(holding: list[str], waiting: list[str], chosen: str | None) -> None:
+    expected, limits = one(chosen) if chosen is not None else None, Limits(8, 8, leaves_half=False)
+
+    assert next_to_begin(list(map(one, waiting)), held(*holding), limits) == expected
 
 
 @pytest.mark.parametrize("floods", [1, 2, 3])

@@ -1,7 +1,8 @@
-"""Who begins next when few may work on storage at a time: whoever holds the least, and nobody takes the last of it.
+"""Who begins next when few may work at a time, on storage or at the API server: whoever holds the least.
 
-Work that hangs holds its place for minutes, so fairness among those who wait is not enough. A namespace gets at most half of
-the places that the others leave, and of those at one store. So there is one left for whoever comes next.
+Work on storage that hangs holds its place for minutes, so fairness among those who wait is not enough. A namespace gets at
+most half of the places that the others leave, and of those at one store. So there is one left for whoever comes next. A
+request to the API server ends within seconds, so a namespace gets all places that nobody else wants.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ class Holder:
 
     Attributes:
         namespace: The namespace.
-        store: The store.
+        store: The store; one name where there is only one.
     """
 
     namespace: str
@@ -33,10 +34,12 @@ class Limits:
     Attributes:
         most: In all.
         most_at_store: At one store.
+        leaves_half: Whether nobody gets more than half of what the others leave.
     """
 
     most: int
     most_at_store: int
+    leaves_half: bool = True
 
 
 def next_to_begin(waiting: Iterable[Holder], held: Mapping[Holder, int], limits: Limits) -> Holder | None:
@@ -56,8 +59,10 @@ def next_to_begin(waiting: Iterable[Holder], held: Mapping[Holder, int], limits:
     def may_begin(holder: Holder) -> bool:
         own, own_there = of_namespace[holder.namespace], held.get(holder, 0)
         free, free_there = limits.most - of_namespace.total(), limits.most_at_store - at_store[holder.store]
+        if free <= 0 or free_there <= 0 or not limits.leaves_half:
+            return free > 0 and free_there > 0
         half, half_there = (free + own) // 2, (free_there + own_there) // 2
-        return free > 0 and free_there > 0 and own < max(1, half) and own_there < max(1, half_there)
+        return own < max(1, half) and own_there < max(1, half_there)
 
     allowed = (holder for holder in waiting if may_begin(holder))
     return min(allowed, key=lambda holder: (of_namespace[holder.namespace], held.get(holder, 0)), default=None)
