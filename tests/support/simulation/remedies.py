@@ -22,6 +22,8 @@ TURNS = 3
 """The way out of one refusal may lead to another one: a sink that shows batches is ahead of a snapshot that is as old."""
 AFTER = "what this state has after "
 """What a refusal says before the batch after which the sink goes on. A driver that ran does not know it; a start does."""
+GONE = " up to "
+"""What a refusal says before the last batch whose rows the job has no more."""
 _BATCH = re.compile(r"batch (?P<batch>\d+) \(generation (?P<generation>\d+)\)")
 
 
@@ -85,7 +87,8 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
         world.allow_again(word, world.offset_of(older))
         world.restore = a_restore(snapshot=older, nonce=word)
     else:
-        world.give_up(shown, world.begins_at(driver) if world.withdraws else _named(world, had))
+        gone = message.partition(GONE)[2]
+        world.give_up(shown, _named(world, gone) if gone else world.begins_at(driver))
         world.take_the_sink(RestoreConfig())
 
 

@@ -147,6 +147,17 @@ def test_a_commit_to_a_sink_that_lost_what_it_had_is_stopped_and_says_what() -> 
     assert (behind.value.is_healable, further.value.is_healable) == (True, False)
 
 
+def test_a_start_says_which_rows_the_job_has_no_more_and_a_driver_that_runs_says_that_a_start_does() -> None:
+    """It still has what it prepared after `kept_after`, and the newest snapshot may name more than the driver knows."""
+    context = replace(CONTEXT, batch_id=4, expected=Expected(at(2, 4), at(2, 3), was_opened=True))
+    told = r"no longer has the rows after batch 1 \(generation 2\) up to batch 3 \(generation 2\)\. .* what comes after them"
+
+    with pytest.raises(marker.SinkBehindError, match=told):
+        open_marker(a_marker(at(2, 1), epoch=4), context, "the table")
+    with pytest.raises(marker.SinkBehindError, match="if it is started again, the refusal names those"):
+        require_newest(a_marker(at(2, 1), epoch=4), context, "the table")
+
+
 def test_a_commit_to_a_sink_without_a_marker_is_stopped() -> None:
     with pytest.raises(errors.StateUnknownError, match="has no marker in the table") as missing:
         require_newest(None, CONTEXT, "the table")

@@ -191,7 +191,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     if relation is Standing.WENT_BACK_ON_PURPOSE:
         return _going_on(stored, context).opened_by(context)
     if relation is Standing.SINK_BEHIND_HEALABLE:
-        raise _behind_error(stored, context, where)
+        raise _behind_error(stored, context, where, withdraws=withdraws)
     if relation is Standing.REPLACED:
         raise _replaced_error(stored, context, where)
     if not own.takes_over:
@@ -235,7 +235,7 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
         raise _replaced_error(reached, context, where)
     reached = reached.known_to(context)
     if standing.lacks(reached, context.expected.committed, context):
-        raise _behind_error(reached, context, where)
+        raise _behind_error(reached, context, where, is_running=True)
     return reached
 
 
@@ -297,8 +297,18 @@ def _by_right(context: SinkContext, where: str, after: Position | None, *, is_ru
     )
 
 
-def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehindError:
+def _behind_error(
+    reached: Marker, context: SinkContext, where: str, *, withdraws: bool = False, is_running: bool = False
+) -> SinkBehindError:
+    """Return the error for a sink that has lost what it had; see `missing_error`. Rows of one that withdraws wait in it."""
     expected = context.expected
+    gone = f"after {described(reached.newest)} up to {described(expected.kept_after)}"
+    if withdraws:
+        gone = (
+            f"after {described(reached.newest)} up to {described(context.position)}, but for files that are in {where}"
+        )
+    if is_running:
+        gone = "of all batches in between; if it is started again, the refusal names those that it has not"
     loss = (
         f"The sink {context.uid!r} has lost what it had: {where} has {described(reached.newest)}, and this state knows "
         f"that it had {described(expected.committed)}. It was restored from a backup, or a replica that lags has taken its "
@@ -306,9 +316,9 @@ def _behind_error(reached: Marker, context: SinkContext, where: str) -> SinkBehi
     )
     return SinkBehindError(
         "SinkBehind",
-        f"{loss} The job no longer has the rows of the batches in between. Restore them from a newer copy of the "
-        f"target; or start from a snapshot that is as old as the target; or start with {right(context)}, which goes on "
-        "without them.",
+        f"{loss} The job no longer has the rows {gone}. Restore them from a newer copy of the target; or start from a "
+        f"snapshot that is as old as the target; or start with {right(context)}, which goes on without them, and writes "
+        "what comes after them.",
         marker=reached,
         loss=loss,
         is_healable=not standing.lacks(reached, expected.kept_after, context),
@@ -336,7 +346,7 @@ def _refusal(
     if relation is Standing.OTHER_COPY:
         return opened_elsewhere_error(stored, context, where, withdraws=withdraws)
     if relation is Standing.SINK_BEHIND:
-        return _behind_error(stored, context, where)
+        return _behind_error(stored, context, where, withdraws=withdraws)
     own, lineage, its_root = context.descent, stored.lineage, stored.root or "an unknown root"
     if relation is not Standing.FOREIGN:
         newest = stored.newest
