@@ -16,7 +16,7 @@ from fakehooks import Bookmarks
 from looprig import LoopRig, Pause, SparkHandle
 from statefulspark import errors
 from statefulspark import hooks as ss_hooks
-from statefulspark.checkpoint import progress
+from statefulspark.checkpoint import catalog, progress
 from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
@@ -107,6 +107,9 @@ class FakeWriter:
         self.prunes += 1
         self.before_prune()
         return rules.PrunePlan((), {}, (f"unused-{self.prunes}",), freed_bytes=1000, keep_reasons={})
+
+    def size_of(self, savepoints: Sequence[catalog.SnapshotRef]) -> int:
+        return 1000 * len(savepoints)
 
     def delete(self, keys: Sequence[str]) -> int:
         self.before_delete()

@@ -231,6 +231,10 @@ class FileCounts(WireModel):
     """How long the search took."""
     deletion_backlog: int = 0
     """Of the unused ones, those that wait to be deleted now."""
+    savepoints: int = 0
+    """Complete savepoints in the job's folder. None of their files is among the objects."""
+    savepoint_bytes: int = 0
+    """Size of their files."""
 
 
 class FailedCheckpoint(WireModel):

@@ -373,12 +373,13 @@ class Cycle:
         self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
 
     def _prune(self) -> None:
-        def search() -> tuple[rules.PrunePlan, float]:
+        def search() -> tuple[rules.PrunePlan, float, int]:
             began_s = time.monotonic()
-            return self._writer.prune(), time.monotonic() - began_s
+            planned = self._writer.prune()
+            return planned, time.monotonic() - began_s, self._writer.size_of(planned.savepoints)
 
-        def searched(result: tuple[rules.PrunePlan, float]) -> None:
-            planned, took_s = result
+        def searched(result: tuple[rules.PrunePlan, float, int]) -> None:
+            planned, took_s, savepoint_bytes = result
             self._pruning.end(time.monotonic())
             self._deletions.add(planned.delete_files)
             unused = len(planned.marks) + len(planned.delete_files)
@@ -387,6 +388,8 @@ class Cycle:
                 unused_objects=unused,
                 search_ms=round(took_s * 1000),
                 deletion_backlog=self._deletions.backlog,
+                savepoints=len(planned.savepoints),
+                savepoint_bytes=savepoint_bytes,
             )
             self._freed_bytes = planned.freed_bytes
             self._note_deletions()

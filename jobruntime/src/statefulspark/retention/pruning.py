@@ -78,7 +78,7 @@ def plan(
             continue
         if claims.is_held(where, folder, root=store.uri):
             held.append(uri)
-    return replace(planned, delete_claimed=tuple(held))
+    return replace(planned, delete_claimed=tuple(held), savepoints=inventory.savepoints)
 
 
 def carry_out(
@@ -206,6 +206,7 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
         marks_etag=marks_etag,
         ssts={},
         leftovers=leftovers,
+        savepoints=tuple(ref for ref in listed.completed if ref.kind is SnapshotKind.SAVEPOINT),
         carried_ahead=tuple(
             number
             for number in every_generation.unfinished

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from statefulspark.checkpoint import batch_records, plans, segments, sparklog, state_files
+from statefulspark.checkpoint.catalog import SnapshotRef
 from statefulspark.contract import layout, retained
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
 from statefulspark.packs import names as packs
@@ -57,6 +58,7 @@ class Inventory:
         leftovers: Files of savepoints that a driver of an earlier epoch did not complete.
         marks_etag: Etag of the document with the marks; None if there is none.
         carried_ahead: Generations that a standby has reserved, and nobody has completed.
+        savepoints: The completed savepoints in the job's root.
     """
 
     checkpoints: tuple[Manifest, ...]
@@ -69,6 +71,7 @@ class Inventory:
     leftovers: tuple[ObjectInfo, ...] = ()
     marks_etag: str | None = None
     carried_ahead: tuple[int, ...] = ()
+    savepoints: tuple[SnapshotRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class PrunePlan:
         delete_claimed: URIs of claimed snapshots that are subsumed by newer checkpoints.
         marks_etag: See `Inventory`.
         close_off: Generations of standbys that are gone: they are never completed, and their files are unused from then on.
+        savepoints: See `Inventory`; none of them is deleted.
     """
 
     delete_checkpoints: tuple[str, ...]
@@ -98,6 +102,7 @@ class PrunePlan:
     marks_etag: str | None = None
     close_off: tuple[int, ...] = ()
     marked_bytes: int = 0
+    savepoints: tuple[SnapshotRef, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -156,6 +156,7 @@ class SnapshotWriter:
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
         # Files that are being deleted: no checkpoint names them any more. Replaced whole by the checkpoint lane.
         self._unused: frozenset[str] = frozenset()
+        self._savepoint_bytes: dict[int, int] = {}
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
         self._own: set[int] = set()  # Checkpoints that this driver has completed.
         self._growth = measure.Growth(restored)
@@ -269,6 +270,14 @@ class SnapshotWriter:
         )
         self._unused = frozenset(planned.delete_files)
         return planned
+
+    def size_of(self, savepoints: Sequence[catalog.SnapshotRef]) -> int:
+        """Return the size of savepoints in bytes; unreadable ones count as nothing. Cost: a GET for each that is new."""
+        new = [ref for ref in savepoints if ref.id not in self._savepoint_bytes]
+        manifests = catalog.read_manifests(self._store, new) if new else ()
+        readable = (manifest for manifest in manifests if isinstance(manifest, Manifest))
+        self._savepoint_bytes |= {manifest.id: manifest.size_bytes for manifest in readable}
+        return sum(self._savepoint_bytes.get(ref.id, 0) for ref in savepoints)
 
     def delete(self, keys: Sequence[str]) -> int:
         """Delete some of the files that `prune` found.

@@ -176,14 +176,15 @@ function frames(calls) {
   return element("ol", { class: "frames", "aria-label": "Calls in the job's code, the innermost last" }, shown);
 }
 
-export function snapshots({ checkpoints, now }) {
+export function snapshots({ checkpoints, status, now }) {
   const known = merged(checkpoints);
   const { counts } = checkpoints;
   const totals = `${count(counts.completed)} completed, ${count(counts.failed)} failed, ${count(counts.inProgress)} in progress since this driver started.`;
-  if (!known.length) return [element("p", {}, totals), restored(checkpoints), empty("No checkpoint or savepoint yet.")];
+  if (!known.length) return [element("p", {}, totals), restored(checkpoints), kept(status), empty("No checkpoint or savepoint yet.")];
   return [
     element("p", {}, totals),
     restored(checkpoints),
+    kept(status),
     pictures(checkpoints.history, now),
     table("Checkpoints and savepoints, newest first", ["Snapshot", "Took", "Size", "Of it new", "Why"], known.map(snapshotRow)),
   ];
@@ -219,6 +220,13 @@ function pictures(history, now) {
 function restored(checkpoints) {
   const from = checkpoints.latest.restored;
   return from === undefined ? null : element("p", { class: "quiet" }, `Started from ${from.restoredFrom}, ${moment(from.restoredAt)}.`);
+}
+
+/** What the savepoints in the job's folder cost, whoever has taken them. */
+function kept({ files }) {
+  if (!files?.savepoints) return null;
+  const many = files.savepoints === 1 ? "1 savepoint is" : `${count(files.savepoints)} savepoints are`;
+  return element("p", {}, `${many} kept in the folder of the job, ${bytes(files.savepointBytes)}.`);
 }
 
 function merged({ history, latest }) {
