@@ -94,9 +94,12 @@ def crossing(tmp_path: Path) -> Iterator[Crossing]:
 def test_state_of_every_kind_goes_on_with_other_releases_and_back(crossing: Crossing) -> None:
     for start, release in enumerate(PATHS[releases.text(releases.installed())]):
         driver = crossing.driver(release)
-        crossing.feed()
         try:
             driver.start()
+            # A source that was killed after it had noted a file, and before the batch was planned, puts the next file into
+            # the same batch. So the rows of the killed batch come first.
+            driver.until(lambda: crossing.shown() == statekinds.expected(crossing.batches), f"{release} shows old rows")
+            crossing.feed()
             driver.until(lambda: crossing.shown() == statekinds.expected(crossing.batches), f"{release} shows all rows")
             if start == KILLED_AT:
                 crossing.feed()
