@@ -592,9 +592,12 @@ class JobWorld:
     time: datetime = START
     most_live_pods: int = 0
     job_peers: Peers | None = None
+    key: JobKey = KEY
+    shared_cluster: FakeGateway | None = None
+    """The cluster, if other jobs are in it, too."""
 
     def __post_init__(self) -> None:
-        self.cluster = FakeGateway(lambda: self.time)
+        self.cluster = self.shared_cluster or FakeGateway(lambda: self.time)
         self.drivers = FakeDrivers()
         self.storage = FakeStorage()
         self.code_watches = FakeWatches(self.wake)
@@ -613,28 +616,28 @@ class JobWorld:
         self.kubelet_starts_pods = True
         self.has_room: Callable[[str], bool] = lambda _pod: True
         secret = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-        meta: Resource = {"name": "s3", "namespace": KEY.namespace}
+        meta: Resource = {"name": "s3", "namespace": self.key.namespace}
         self.cluster.add({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": dict(secret)})
         self.apply()
 
     def apply(self) -> None:
         """Create the job, as a user does."""
-        meta: Resource = {"name": KEY.name, "namespace": KEY.namespace}
+        meta: Resource = {"name": self.key.name, "namespace": self.key.namespace}
         kind, version = resources.JOB.name, resources.JOB.api_version
         self.cluster.add({"apiVersion": version, "kind": kind, "metadata": meta, "spec": self.spec})
 
     def delete(self) -> None:
         """Delete the job, as a user does."""
-        self.cluster.remove((resources.JOB.name, KEY.namespace, KEY.name))
+        self.cluster.remove((resources.JOB.name, self.key.namespace, self.key.name))
 
     @property
     def exists(self) -> bool:
-        return (resources.JOB.name, KEY.namespace, KEY.name) in self.cluster.objects
+        return (resources.JOB.name, self.key.namespace, self.key.name) in self.cluster.objects
 
     @property
     def status(self) -> StatefulSparkJobStatus:
         """The job's status as it is stored."""
-        return observe.read_status(self.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)])
+        return observe.read_status(self.cluster.objects[(resources.JOB.name, self.key.namespace, self.key.name)])
 
     @property
     def driver(self) -> FakeDriver:
@@ -654,13 +657,13 @@ class JobWorld:
 
     def change(self, change: Resource) -> None:
         """Change the spec, as a user does."""
-        self.cluster.change_spec(KEY, change)
+        self.cluster.change_spec(self.key, change)
 
     def ask_for_savepoint(self, name: str) -> None:
         """Create a SparkSavepoint, as a user does."""
         kind: Resource = {"kind": resources.SAVEPOINT.name, "apiVersion": resources.SAVEPOINT.api_version}
-        spec: Resource = {"jobName": KEY.name}
-        self.cluster.add({**kind, "metadata": {"name": name, "namespace": KEY.namespace}, "spec": spec})
+        spec: Resource = {"jobName": self.key.name}
+        self.cluster.add({**kind, "metadata": {"name": name, "namespace": self.key.namespace}, "spec": spec})
 
     def _watch(self, event: str, resource: Resource) -> None:
         """Keep what the watches show, and wake the operator, unless it is what it has written itself."""
@@ -719,7 +722,7 @@ class JobWorld:
     def reconcile(self) -> timedelta | None:
         """Run one pass; errors that the queue would wait out are swallowed."""
         try:
-            return self._runner.run(reconcile.reconcile(self.world, KEY, self.gauges))
+            return self._runner.run(reconcile.reconcile(self.world, self.key, self.gauges))
         except errors.StatefulSparkError:
             return timedelta(seconds=1)
 
@@ -764,7 +767,7 @@ class JobWorld:
         """Delete the driver's pod with grace period 0: the process is gone without a word."""
         driver = self.driver
         driver.exit_code = 137
-        self.cluster.drop_pod(KEY.namespace, driver.pod)
+        self.cluster.drop_pod(self.key.namespace, driver.pod)
 
     def fail_driver(self, code: int, reason: str = "Failed", message: str = "it failed") -> None:
         """Let the driver end by itself."""
@@ -791,7 +794,7 @@ class JobWorld:
         if driver.exit_code is not None:
             self._show_exit(pod, driver)
             if deleted:
-                self.cluster.drop_pod(KEY.namespace, name)
+                self.cluster.drop_pod(self.key.namespace, name)
             return
         conditions = [{"type": "Ready", "status": "True" if driver.state is JobState.RUNNING else "False"}]
         if resources.section(pod, "status")["conditions"] != conditions:
@@ -808,8 +811,8 @@ class JobWorld:
         labels = resources.section(pod, "metadata", "labels")
         is_standby = labels[names.LABEL_ROLE] == names.ROLE_STANDBY
         epoch = 0 if is_standby else int(str(labels[names.LABEL_EPOCH]))
-        config_name = names.config_of(KEY.name, name, epoch)
-        config_map = self.cluster.objects[("ConfigMap", KEY.namespace, config_name)]
+        config_name = names.config_of(self.key.name, name, epoch)
+        config_map = self.cluster.objects[("ConfigMap", self.key.namespace, config_name)]
         config = json.loads(resources.text(config_map, "data", "job.json"))
         driver = FakeDriver(name, resources.text(pod, "metadata", "uid"), epoch, config, self.storage, self.time)
         driver.standby = StandbyStatus(state=StandbyState.WARMING) if is_standby else None

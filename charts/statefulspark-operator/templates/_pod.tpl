@@ -33,6 +33,9 @@ containers:
       - --namespace={{ . }}
       {{- end }}
       - --pod-templates={{ .Values.jobs.podTemplates }}
+      {{- with .Values.jobs.maxConcurrentUpgrades }}
+      - --max-concurrent-upgrades={{ int64 . }}
+      {{- end }}
       {{- with .Values.runAsUser }}
       - --run-as-user={{ int64 . }}
       {{- end }}

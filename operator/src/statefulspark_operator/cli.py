@@ -167,6 +167,12 @@ def _defaults(text: str) -> JobDefaults:
     metavar="UID",
     help="user and group of jobs' pods; without, that of the image, or what the platform assigns",
 )
+@click.option(
+    "--max-concurrent-upgrades",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="upgrades that may run at once, of all jobs together, with a slow start for each new image; without, any number",
+)
 def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  # noqa: ANN401 -- the values of the options
     """Run `run`."""
     from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
@@ -190,6 +196,7 @@ def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  #
             pod_templates=given["pod_templates"],
             defaults=given["job_defaults"],
             user_id=given["run_as_user"],
+            max_concurrent_upgrades=given["max_concurrent_upgrades"],
         ),
     )
 

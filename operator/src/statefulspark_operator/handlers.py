@@ -51,8 +51,8 @@ from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.engine import leadership, processmemory, queue, reconcile
 from statefulspark_operator.engine.leadership import Leadership, LeaseName, LoopThread
-from statefulspark_operator.engine.memory import FreedBytes
 from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.engine.rollouts import Rollouts
 from statefulspark_operator.render import network_policy
 from statefulspark_operator.telemetry import logs, metrics, server
 from statefulspark_operator.telemetry.server import KeptText
@@ -222,6 +222,7 @@ class JobRules:
         pod_templates: What the templates of pods may set.
         defaults: What jobs have that do not say otherwise.
         user_id: User and group of jobs' pods; None if images or the platform say it.
+        max_concurrent_upgrades: Number of upgrades that may run at once; None for any number.
     """
 
     job_peers: network_policy.Peers | None = None
@@ -229,6 +230,7 @@ class JobRules:
     pod_templates: PodTemplates = PodTemplates.RESTRICTED
     defaults: JobDefaults = field(default_factory=JobDefaults)
     user_id: int | None = None
+    max_concurrent_upgrades: int | None = None
 
 
 @contextlib.asynccontextmanager
@@ -248,6 +250,7 @@ async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[
             pod_templates=rules.pod_templates,
             job_defaults=rules.defaults,
             user_id=rules.user_id,
+            rollouts=Rollouts(rules.max_concurrent_upgrades),
             cluster_id=await gateway.read_cluster_id(),
             require_leadership=permit,
         )
@@ -261,7 +264,7 @@ async def _serve(
     work: queue.WorkQueue,
     gauges: metrics.JobMetrics,
     leader: Leadership | None,
-    freed: FreedBytes,
+    ports: Ports,
     *,
     health_port: int,
     metrics_port: int,
@@ -278,7 +281,9 @@ async def _serve(
             failed_passes=work.failed_passes,
             hung_passes=work.hung_passes,
             is_leader=leader is None or leader.may_act,
-            freed_bytes=dataclasses.asdict(freed),
+            freed_bytes=dataclasses.asdict(ports.freed),
+            upgrades_running=ports.rollouts.running,
+            upgrades_waiting=ports.rollouts.waiting,
         )
         return metrics.render((*own, *gauges.families()))
 
@@ -323,9 +328,9 @@ async def operate(
 
     work, settings = queue.WorkQueue(run_pass), build_settings()
     watches = OpenWatches(functools.partial(ports.gateway.watch, resources.CONFIG_MAP), work.wake)
-    ports = dataclasses.replace(ports, follow_code=watches.follow)
+    ports = dataclasses.replace(ports, follow_code=watches.follow, wake=work.wake)
     leader = lead.leader if lead is not None else None
-    serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
+    serving = _serve(work, gauges, leader, ports, health_port=health_port, metrics_port=metrics_port)
     async with serving, _leading(lead):
         sync = InitialSync(work.wake, await _existing(ports.gateway, namespaces))
         asyncio.get_running_loop().call_later(LONGEST_SYNC_S, sync.end)

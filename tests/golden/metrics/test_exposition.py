@@ -21,7 +21,13 @@ HEARD = {JobKey("demo", "flights"): a_driver_with_metrics()[0]}
 
 def of_the_operator() -> str:
     own = operator_metrics.operator_families(
-        jobs=2, passes=12, failed_passes=1, hung_passes=2, freed_bytes={"pruned": 3, "purged": 4, "disposed": 5}
+        jobs=2,
+        passes=12,
+        failed_passes=1,
+        hung_passes=2,
+        freed_bytes={"pruned": 3, "purged": 4, "disposed": 5},
+        upgrades_running=6,
+        upgrades_waiting={"UpgradeQueued": 7, "UpgradeHalted": 8},
     )
     return operator_metrics.render((*own, *job_families(two_jobs(), HEARD)))
 

@@ -166,6 +166,9 @@ REASON = {
     Reason.UPGRADE_READY: NOTHING,
     Reason.UPGRADE_WAITS: "Remove what the message names; the operator tries again. Without room for a second driver, set "
     "`upgrade.strategy` to `Cold`.",
+    Reason.UPGRADE_QUEUED: "Wait. See [upgrade many jobs](../howto/upgrade-many.md).",
+    Reason.UPGRADE_HALTED: "Apply another image, or correct the job that the message names. See "
+    "[upgrade many jobs](../howto/upgrade-many.md#if-an-image-fails).",
     Reason.UPGRADE_BLOCKED: "Apply a corrected version, or run `kubectl statefulspark rollback JOB`.",
     Reason.UPGRADE_HANDED_OVER: NOTHING,
     Reason.STANDBY_CREATED: NOTHING,

@@ -314,6 +314,42 @@ def test_a_state_or_job_file_that_does_not_fit_leads_back_at_once(mode: str, cod
     assert [event for event in world.reasons if event == "RolledBack"] == ["RolledBack"]
 
 
+@pytest.mark.parametrize(
+    ("message", "within_s"),
+    [
+        pytest.param("i:2: not found", 10, id="no registry has it: at once"),
+        pytest.param("dial tcp: i/o timeout", 330, id="no registry answers: after standbyTimeout"),
+        pytest.param("pull access denied, repository does not exist or may require login", 330, id="nobody can tell"),
+    ],
+)
+@POLICIES
+def test_a_revision_whose_image_cannot_be_pulled_does_not_keep_the_job_down(
+    message: str, within_s: int, policy: str
+) -> None:
+    world = running("Cold", rollbackPolicy=policy)
+    world.kubelet_starts_pods = False
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.epoch == 2, within_s=30)
+    pod = world.cluster.objects[("Pod", "demo", "flights-driver-2")]
+    state: resources.Resource = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
+    pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "driver", "state": state}]}
+    world.cluster.show(pod)
+    begun = world.time
+    world.run_until(
+        lambda: is_in(world, UpgradeState.ROLLED_BACK) or world.status.stalled is not None, within_s=within_s
+    )
+
+    assert (world.time - begun).total_seconds() > within_s - 40
+    assert message in (world.status.stalled or world.status.upgrade or world.status).message  # type: ignore[operator]
+    world.kubelet_starts_pods = True
+    world.run(30)
+    if policy == "Manual":
+        assert world.status.stalled is not None
+        assert world.status.stalled.reason == "RollbackNeeded"
+    else:
+        assert (world.status.phase, image_of(world)) == (Phase.RUNNING, OLD_IMAGE)
+
+
 def test_a_revision_that_was_rolled_back_is_not_tried_again_until_the_spec_changes() -> None:
     world = running("Warm")
     world.change(NEW_IMAGE)

@@ -156,6 +156,15 @@ class Cache:
         kept = self._groups.get((kind.name, namespace, ""), {}).get(name)
         return kept.read() if kept is not None else None
 
+    def jobs(self) -> frozenset[JobKey]:
+        """Return all jobs."""
+        return frozenset(
+            JobKey(namespace, name)
+            for (kind, namespace, _), entries in self._groups.items()
+            if kind == resources.JOB.name
+            for name in entries
+        )
+
     def pods(self, key: JobKey) -> tuple[Resource, ...]:
         """Return what the entries of a job's pods say."""
         return tuple(entry.read() for entry in self.pod_entries(key))

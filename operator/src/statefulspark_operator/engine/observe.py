@@ -222,6 +222,7 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
         standbys=observation.standbys,
         standby=observation.standby,
         withheld=accepted.withheld,
+        queued=accepted.queued,
         executors=observation.executors,
         calendar=calendar.read(schedule.cron, schedule.time_zone) if schedule is not None else None,
         code=accepted.code,

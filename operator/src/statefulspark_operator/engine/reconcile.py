@@ -6,6 +6,7 @@ decides again, and only that decision is recorded and carried out (docs/adr/0023
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -104,6 +105,7 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
         resource = ports.cache.get(resources.JOB, key.namespace, key.name)
         if resource is None:
             gauges.remove(key)
+            _wake(ports, ports.rollouts.forget(key))
             ports.memories.forget(key)
             access.forget(ports, key)
             ports.follow_code(key, None)
@@ -132,7 +134,17 @@ async def _decide(
     accepted = await validate.validate(ports, observation.resource, observation.status, checked)
     situation = savepoints.add_objects(ports, await observe.gather_facts(ports, observation, accepted), listed)
     savepoints_after = await savepoints.reconcile(ports, key, situation) if listed is not None else None
-    return _Decided(observation, situation, decide.decide(situation), savepoints_after)
+    decision = decide.decide(situation)
+    image = resources.text(observation.resource, "spec", "image")
+    _wake(ports, ports.rollouts.note(key, image, decision.status, situation.queued))
+    return _Decided(observation, situation, decision, savepoints_after)
+
+
+def _wake(ports: Ports, keys: Iterable[JobKey]) -> None:
+    """Have jobs looked at again that wait for others, which no fact of their own tells."""
+    for key in keys:
+        ports.memories.get(key).idle = None
+        ports.wake(key)
 
 
 async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMetrics) -> timedelta:

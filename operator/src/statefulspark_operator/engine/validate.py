@@ -27,7 +27,7 @@ from statefulspark_operator.engine import access, observe
 from statefulspark_operator.engine.memory import CheckedCode
 from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import code, steps
+from statefulspark_operator.lifecycle import code, rollout, steps
 from statefulspark_operator.lifecycle.situation import Accepted, Rejection
 from statefulspark_operator.render import defaults, driver, executor, restricted
 from statefulspark_operator.render.base import Subject, overlay
@@ -131,8 +131,8 @@ async def validate(
     Returns:
         The current spec if it is valid; otherwise the last valid one and the reason. If only its code cannot run, that of
         the revision that ran last, with everything else that may change without a restart. Of a revision that was refused,
-        rolled back or aborted, the spec of the one before, with everything that may change without a restart taken from the
-        current.
+        rolled back or aborted, or that waits for its turn, the spec of the one before, with everything that may change
+        without a restart taken from the current.
     """
     parsed = parse(resource)
     if not isinstance(parsed, Rejection):
@@ -163,8 +163,30 @@ async def _without_withheld(
         refused = await _try_pods(ports, resource, status, current, requested)
         if refused is not None:
             return Accepted(await _read_revision(ports, resource, status.revision), refused, revision=status.revision)
-        return Accepted(current, revision=requested)
+        return await _in_turn(ports, resource, status, current, requested)
     return Accepted(revision.running_spec(current, running), revision=withheld.from_revision, withheld=requested)
+
+
+async def _in_turn(
+    ports: Ports, resource: Resource, status: StatefulSparkJobStatus, current: StatefulSparkJobSpec, requested: str
+) -> Accepted:
+    """Return the current spec, or as long as its change waits for those of other jobs, that of the running revision."""
+    accepted, driver = Accepted(current, revision=requested), status.driver
+    if ports.rollouts.limit is None or driver is None or not rollout.must_ask(status, current, requested):
+        return accepted
+    running = await _read_revision(ports, resource, driver.revision)
+    if running is None:
+        return accepted
+    for other in ports.rollouts.missing(ports.cache.jobs()) if not ports.rollouts.is_complete else ():
+        shown = ports.cache.get(resources.JOB, other.namespace, other.name) or {}
+        ports.rollouts.note(other, resources.text(shown, "spec", "image"), observe.read_status(shown))
+    ports.rollouts.is_complete = True
+    job = observe.read_metadata(resource)
+    queued = ports.rollouts.ask(JobKey(job.namespace, job.name), current.image, ports.now())
+    if queued is None:
+        return accepted
+    spec = revision.running_spec(current, running)
+    return Accepted(spec, revision=driver.revision, withheld=requested, queued=queued)
 
 
 async def _try_pods(

@@ -63,6 +63,8 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.UPGRADE_PREPARING: f"Nothing: the old version runs until the new one is ready. To cancel the change: {_ROLLBACK}",
     Reason.UPGRADE_READY: _WAIT,
     Reason.UPGRADE_WAITS: "Remove what the message names; the operator tries again by itself.",
+    Reason.UPGRADE_QUEUED: "Nothing: the old version runs until other jobs have been upgraded.",
+    Reason.UPGRADE_HALTED: f"Correct the job that the message names, or keep the version that runs: {_ROLLBACK}",
     Reason.UPGRADE_BLOCKED: _WITHHELD,
     Reason.UPGRADE_HANDED_OVER: _WAIT,
     Reason.STANDBY_CREATED: None,

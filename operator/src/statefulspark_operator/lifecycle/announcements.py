@@ -152,9 +152,10 @@ _HINDRANCES = frozenset(
         Reason.CONTAINER_WAITING,
         Reason.UNSCHEDULABLE,
         Reason.DRIVER_NOT_TRUSTED,
+        Reason.UPGRADE_HALTED,
     )
 )
-"""Reasons of `Ready` for which a driver does not start, and which may pass."""
+"""Reasons of `Ready` for which a driver does not start or a change is not carried out, and which may pass."""
 _OF_UPGRADES = frozenset(reason.word for reason in (Reason.UPGRADE_BLOCKED, Reason.ROLLED_BACK, Reason.UPGRADE_ABORTED))
 """Reasons of `Stalled` that have an event of their own."""
 
@@ -170,6 +171,8 @@ def _obstacles(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) ->
         return
     if ready is None:
         return
+    if ready.reason == Reason.UPGRADE_QUEUED.word and _is_new(before, ready):
+        yield Announcement(ready.reason, ready.message)
     is_ignored = ready.reason == Reason.CODE_IGNORED.word
     is_other_code = is_ignored and after.ignored_code != before.ignored_code
     if is_other_code or ((is_ignored or ready.reason in _HINDRANCES) and _is_new(before, ready)):

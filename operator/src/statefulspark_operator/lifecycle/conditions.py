@@ -35,11 +35,7 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
     withheld = _withheld(situation, decision)
     answers: dict[ConditionType, Answer] = {
         ConditionType.READY: _ready(situation, decision),
-        ConditionType.RECONCILING: (
-            (YES, decision.reason.word, decision.message)
-            if decision.phase in _IN_TRANSITION or _is_preparing(decision)
-            else (NO, decision.reason.word, "")
-        ),
+        ConditionType.RECONCILING: _reconciling(situation, decision),
         ConditionType.STALLED: _stalled(situation, decision),
         ConditionType.AVAILABLE: _available(situation, decision),
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(situation, decision),
@@ -89,6 +85,14 @@ def _is_preparing(decision: Decision) -> bool:
     return upgrade is not None and upgrade.state in steps.PREPARING
 
 
+def _reconciling(situation: Situation, decision: Decision) -> Answer:
+    if decision.phase in _IN_TRANSITION or _is_preparing(decision):
+        return YES, decision.reason.word, decision.message
+    if situation.queued is not None:
+        return YES, situation.queued.reason.word, situation.queued.message
+    return NO, decision.reason.word, ""
+
+
 def _ready(situation: Situation, decision: Decision) -> Answer:
     withheld = _withheld(situation, decision)
     if withheld is not None or situation.rejection is not None:
@@ -108,6 +112,8 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
         return NO, hindrance.reason, _add_shortage(situation, hindrance.message)
     if executors.is_short(situation):
         return NO, Reason.EXECUTORS_MISSING.word, _add_shortage(situation, "")
+    if situation.queued is not None:
+        return NO, situation.queued.reason.word, situation.queued.message
     return YES, decision.reason.word, decision.message
 
 

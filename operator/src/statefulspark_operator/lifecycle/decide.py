@@ -108,6 +108,7 @@ def _running(situation: Situation, pod: DriverPod) -> Decision:
         or standby.prepare(situation, pod)
         or standby.note_ready(situation)
         or upgrade.replace_driver(situation, pod)  # The spec requests another revision or another state.
+        or rollback.give_up(situation, pod)  # A revision that cannot start is not waited for.
         or progress.await_end(situation, pod)
         or progress.show_waiting(situation, pod)
         or progress.show_unschedulable(situation, pod)

@@ -83,6 +83,10 @@ class Reason(Enum):
         "The standby of the new revision cannot get ready, and the revision is not to blame: there is no room, or a Secret, "
         "storage or an image registry fails. The old revision keeps running."
     )
+    UPGRADE_QUEUED = "The change waits for its turn: other jobs are being upgraded. The job keeps running as it is."
+    UPGRADE_HALTED = (
+        "The new image failed in other jobs of the namespace, so this job keeps running as it is, until a person acts."
+    )
     UPGRADE_BLOCKED = "The new revision was refused before it ran; the old one keeps running until the spec changes."
     UPGRADE_HANDED_OVER = "The old revision has stopped with a savepoint; the standby takes over."
     STANDBY_CREATED = "A standby is created, so that an end of the driver costs seconds."

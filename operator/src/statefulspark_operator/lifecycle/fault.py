@@ -76,6 +76,11 @@ def of_wait(waiting: Waiting) -> Fault:
     return Fault.REVISION
 
 
+def is_of_image(waiting: Waiting) -> bool:
+    """Tell whether a container does not start because its image is not there, whoever is to blame."""
+    return waiting.reason in _PULLS | {"ErrImagePull"}
+
+
 def of_refusal(error: errors.StatefulSparkError) -> Fault:
     """Return whose fault it is that an action failed."""
     match error:

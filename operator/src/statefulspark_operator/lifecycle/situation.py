@@ -21,6 +21,7 @@ from statefulspark_operator.api.status import (
     StandbyState,
     StatefulSparkJobStatus,
 )
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.savepoints import naming
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
@@ -199,6 +200,19 @@ class Rejection:
 
 
 @dataclass(frozen=True, slots=True)
+class Queued:
+    """A change of a job that waits for those of other jobs (`rollout`).
+
+    Attributes:
+        reason: `UPGRADE_QUEUED`, or `UPGRADE_HALTED` if it waits for a person.
+        message: What it waits for.
+    """
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Accepted:
     """The spec that the operator carries out.
 
@@ -206,8 +220,9 @@ class Accepted:
         spec: The current spec, or the last valid one; None if there is neither.
         rejection: Why the current spec is rejected; None if it is valid.
         revision: Name of the revision that `spec` is; None without one.
-        withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that the one before
-            is carried out.
+        withheld: Revision of the current spec, if it was refused, rolled back or aborted, or waits for its turn, so that the
+            one before is carried out.
+        queued: Why it waits for its turn; None if it does not.
         code: Checksum of the code in the ConfigMap of the current spec; None if it is elsewhere.
         ignored_code: Checksum of what that ConfigMap has, if the spec pins other code, which is kept; None otherwise.
     """
@@ -216,6 +231,7 @@ class Accepted:
     rejection: Rejection | None = None
     revision: str | None = None
     withheld: str | None = None
+    queued: Queued | None = None
     code: str | None = None
     ignored_code: str | None = None
 
@@ -261,7 +277,9 @@ class Situation:
         storage: The content of storage; None if it was not read in this pass.
         standbys: All standby pods.
         standby: The answer of the recorded standby; None if it was not asked.
-        withheld: Revision of the current spec, if it was refused, rolled back or aborted, so that `spec` is the one before.
+        withheld: Revision of the current spec, if it was refused, rolled back or aborted, or waits for its turn, so that
+            `spec` is the one before.
+        queued: Why it waits for its turn; None if it does not.
         executors: All executor pods of the job, whoever they belong to.
         savepoints: All savepoint objects in the namespace, of any job.
         named_here: Those of them that name this job; None if nobody has looked for them.
@@ -283,6 +301,7 @@ class Situation:
     standbys: tuple[DriverPod, ...] = ()
     standby: JobStatus | DriverSilent | None = None
     withheld: str | None = None
+    queued: Queued | None = None
     executors: tuple[ExecutorPod, ...] = ()
     savepoints: tuple[SavepointObject, ...] = ()
     named_here: tuple[SavepointObject, ...] | None = None

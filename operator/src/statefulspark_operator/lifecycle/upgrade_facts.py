@@ -75,7 +75,8 @@ def _taken_back(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
     A spec that cannot be carried out now, for example because its code is missing, was not changed back.
     """
     driver, operation = situation.status.driver, situation.status.operation
-    if driver is None or situation.withheld is not None or situation.rejection is not None:
+    is_withheld = situation.withheld is not None and situation.queued is None
+    if driver is None or is_withheld or situation.rejection is not None:
         return upgrade
     # The old driver goes on only if it was not asked to stop, or its savepoint failed.
     has_failed = operation is not None and operation.state is OperationPhase.FAILED
@@ -86,6 +87,8 @@ def _taken_back(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
     if driver.revision != situation.desired_revision or driver.revision == upgrade.to_revision:
         return upgrade
     message = f"The spec was changed back to revision {driver.revision}."
+    if situation.queued is not None:
+        message = f"The spec was changed to revision {situation.withheld}, which waits for its turn."
     return upgrade.model_copy(update={"state": UpgradeState.ABORTED, "message": message})
 
 

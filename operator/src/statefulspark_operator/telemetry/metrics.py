@@ -17,6 +17,7 @@ from statefulspark.contract.api import JobStatus
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
 from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.lifecycle.decision import Reason
 
 _Names = tuple[tuple[str, tuple[str, ...]], ...]
 """The name of each metric, and the labels of its own."""
@@ -83,6 +84,8 @@ def operator_families(
     hung_passes: int = 0,
     is_leader: bool = True,
     freed_bytes: Mapping[str, int] | None = None,
+    upgrades_running: int = 0,
+    upgrades_waiting: Mapping[str, int] | None = None,
 ) -> tuple[Metric, ...]:
     """Return the metrics about the operator itself. Pure.
 
@@ -93,6 +96,8 @@ def operator_families(
         hung_passes: Number of passes that were given up because they took too long.
         is_leader: Whether it acts, and does not stand by for another one.
         freed_bytes: Size of the files that it has deleted, by reason.
+        upgrades_running: Number of upgrades that run.
+        upgrades_waiting: Number of jobs whose change waits for others, by reason.
     """
     prefix = f"{PREFIX}operator"
     freed = CounterMetricFamily(
@@ -103,6 +108,13 @@ def operator_families(
     )
     for reason, size_bytes in (freed_bytes or {}).items():
         freed.add_metric((reason,), size_bytes)
+    waiting = GaugeMetricFamily(
+        f"{prefix}_upgrades_waiting",
+        "Jobs whose change waits: for its turn (UpgradeQueued), or because its image failed elsewhere (UpgradeHalted).",
+        labels=("reason",),
+    )
+    for reason in (Reason.UPGRADE_QUEUED.word, Reason.UPGRADE_HALTED.word):
+        waiting.add_metric((reason,), (upgrades_waiting or {}).get(reason, 0))
     return (
         GaugeMetricFamily(f"{prefix}_leader", "1 if this operator acts, 0 while it stands by.", float(is_leader)),
         GaugeMetricFamily(f"{prefix}_jobs", "Jobs that the operator manages.", jobs),
@@ -116,6 +128,8 @@ def operator_families(
             hung_passes,
         ),
         freed,
+        GaugeMetricFamily(f"{prefix}_upgrades_running", "Upgrades that run.", upgrades_running),
+        waiting,
     )
 
 

@@ -146,6 +146,9 @@ def run(situation: Situation) -> Decision:
     if withheld is not None:
         reason = Reason.ROLLED_BACK if withheld.state is UpgradeState.ROLLED_BACK else Reason.UPGRADE_BLOCKED
         return Decision(reason, withheld.message or reason.value, Phase.RUNNING, situation.status, acts, STEADY)
+    queued = situation.queued
+    if queued is not None:
+        return Decision(queued.reason, queued.message, Phase.RUNNING, situation.status, acts, STEADY)
     origin = situation.status.restored_from
     started = f"Running; the driver started from {origin or 'empty state'}."
     for note in (situation.status.fallback, situation.status.kept_aside):

@@ -9,15 +9,18 @@ from __future__ import annotations
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
+    Fault,
     Phase,
     RevisionOutcome,
     UpgradeState,
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import going_back, history, steps
+from statefulspark_operator.lifecycle import fault, going_back, history, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, Decision, Reason
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
+from statefulspark_operator.lifecycle.rules import failure
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 
 def _failed(situation: Situation) -> tuple[UpgradeStatus, DriverIntent] | None:
@@ -54,6 +57,23 @@ def roll_back(situation: Situation) -> Decision | None:
     restore = going_back.intent(situation, driver, None)
     status = situation.status.model_copy(update=changes | {"restore": restore})
     return Decision(Reason.ROLLED_BACK, message, Phase.RESTARTING, status, (), AT_ONCE)
+
+
+def give_up(situation: Situation, pod: DriverPod) -> Decision | None:
+    """Can the container of a new revision never start, or was its image not pulled in the time that a standby has?
+
+    Its process ends never, because it does not begin, and the revision before has stopped already.
+    """
+    upgrade, driver, spec = situation.status.upgrade, situation.intent, situation.spec
+    if upgrade is None or driver is None or spec is None or pod.waiting is None:
+        return None
+    if not steps.is_on_trial(upgrade, driver) or upgrade.from_revision in ("", upgrade.to_revision):
+        return None
+    is_overdue = situation.now - driver.decided_at > spec.upgrade.standby_timeout and upgrade.state in steps.STARTED
+    if fault.of_wait(pod.waiting) is not Fault.REVISION and not (is_overdue and fault.is_of_image(pod.waiting)):
+        return None
+    message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
+    return failure.record_end(situation, DriverEnd(EndKind.REFUSED, pod.waiting.reason, message, None))
 
 
 def go_to_savepoint(situation: Situation) -> Decision | None:
