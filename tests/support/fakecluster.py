@@ -97,16 +97,19 @@ class FakeGateway:
         found = [pod for (kind, place, _), pod in self.objects.items() if (kind, place) == ("Pod", namespace)]
         return tuple(copy.deepcopy(pod) for pod in found if _has_labels(pod, wanted))
 
-    async def list_all(self, kind: Kind, namespace: str, *, selector: str | None = None) -> tuple[Resource, ...] | None:
+    async def list_all(
+        self, kind: Kind, namespace: str | None, *, selector: str | None = None
+    ) -> tuple[Resource, ...] | None:
         self.reads.append(f"list {kind.name}")
-        found = [found for (name, place, _), found in self.objects.items() if (name, place) == (kind.name, namespace)]
+        of_kind = ((place, item) for (name, place, _), item in self.objects.items() if name == kind.name)
+        found = [item for place, item in of_kind if namespace in (None, place)]
         wanted = read_selector(selector or "")
         named = tuple(copy.deepcopy(one) for one in found if _has_labels(one, wanted))
         return named if kind.name in self.known else None
 
     async def list_uids(self, kind: Kind, namespace: str | None, selector: str = "") -> frozenset[str]:
         self.reads.append(f"list identities of {kind.name}")
-        wanted = dict(part.split("=", 1) for part in selector.split(",") if "=" in part)
+        wanted = read_selector(selector)
         found = (item for (name, place, _), item in self.objects.items() if name == kind.name)
         return frozenset(
             resources.text(item, "metadata", "uid")

@@ -325,6 +325,11 @@ class FakeDriver:
     def __post_init__(self) -> None:
         self.checkpoint_config = CheckpointConfig.model_validate(self.config["checkpoint"])
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether its process has ended."""
+        return self.exit_code is not None
+
     def tick(self, now: datetime) -> None:
         """Do what a driver does in a second."""
         if self.exit_code is not None:
@@ -349,7 +354,7 @@ class FakeDriver:
             self.storage.head = self.rows
             self.storage.output.append((self.rows, self.epoch))
         self._finish_operations(now)
-        if self.exit_code is None and self.state is JobState.RUNNING and now >= self.next_checkpoint_at:
+        if not self.has_ended and self.state is JobState.RUNNING and now >= self.next_checkpoint_at:
             self._checkpoint(now, Trigger.PERIODIC)
 
     def activate(self, request: ActivateRequest) -> DriverSilent | None:
@@ -802,9 +807,14 @@ class JobWorld:
             self.cluster.show(pod)
 
     def _show_no_room(self, pod: Resource) -> None:
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes fit"}
+        condition: Resource = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": "0/2 nodes fit",
+        }
         if "status" not in pod:
-            pod["status"] = {"phase": "Pending", "conditions": [condition]}  # type: ignore[dict-item]
+            pod["status"] = {"phase": "Pending", "conditions": [condition]}
             self.cluster.show(pod)
 
     def _start(self, pod: Resource, name: str) -> None:
