@@ -137,7 +137,9 @@ def test_a_rollback_goes_on_after_what_the_failed_revision_has_committed(
 
     assert have_each_row_once(world)
     assert world.storage.head > left
-    assert "the newest state" in message_of(world, "RolledBack")
+    told = message_of(world, "RolledBack")
+    assert "the newest state" in told
+    assert f"revision {world.status.history[0].revision} commit" in told.lower()
     assert condition(world, ConditionType.UPGRADE_BLOCKED) is ConditionStatus.TRUE
 
 

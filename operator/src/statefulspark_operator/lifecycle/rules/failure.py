@@ -226,8 +226,9 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
     status = status.model_copy(update={"restarts": counted})
     is_retried = situation.is_outdated or steps.may_go_back(status.upgrade, situation.spec)
     if _is_beyond(policy, charged) and not is_retried:
+        times = "once" if charged == 1 else f"{charged} times"
         message = (
-            f"The driver failed {charged} times without completing a checkpoint. The latest failure: "
+            f"The driver failed {times} without completing a checkpoint. The latest failure: "
             f"{end.message} Change the spec, for example restartNonce, to try again."
         )
         stalled = situation.stalled(Reason.BUDGET_EXHAUSTED.word, message)

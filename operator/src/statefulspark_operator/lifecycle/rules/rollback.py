@@ -170,9 +170,9 @@ def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
         if batch > before.get(query, -1)
     ]
     if not ahead:
-        return "The operator saw it commit no batch."
+        return f"The operator saw revision {upgrade.to_revision} commit no batch."
     named = ", ".join(
         f"{query} {before[query] + 1} to {batch}" if query in before else f"{query} up to {batch}"
         for query, batch in ahead
     )
-    return f"It committed these batches, whose output stays: {named}."
+    return f"Revision {upgrade.to_revision} committed these batches, whose output stays: {named}."
