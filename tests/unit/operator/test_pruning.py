@@ -103,3 +103,16 @@ def test_what_is_unused_is_reported_before_it_is_removed_and_counted_after() -> 
 
 def test_a_look_that_found_nothing_says_nothing() -> None:
     assert pruning.told(PrunedFolder(Freed(0, 0), Freed(0, 0), MINUTE)) == ()
+
+
+@pytest.mark.parametrize(
+    ("freed", "words"), [(Freed(1, 1500), "1 file (1,500 bytes)"), (Freed(2, 10), "2 files (10 bytes)")]
+)
+def test_files_are_counted_in_words(freed: Freed, words: str) -> None:
+    found, removed = PrunedFolder(Freed(0, 0), freed, MINUTE), PrunedFolder(freed, Freed(0, 0), MINUTE)
+    told = [note.message for note in (*pruning.told(found), *pruning.told(removed))]
+
+    assert told == [
+        f"Found {words} that no snapshot needs, to be removed after 60 s unless a driver is started.",
+        f"Removed {words} that no snapshot needs.",
+    ]

@@ -100,8 +100,8 @@ def told(pruned: PrunedFolder) -> tuple[Announcement, ...]:
     if pruned.freed.files:
         notes.append(Announcement("StoragePruned", f"Removed {_words(pruned.freed)} that no snapshot needs."))
     if pruned.unused.files:
-        wait = f"removed after {pruned.grace.total_seconds():g} s unless a driver is started"
-        notes.append(Announcement("UnusedFilesFound", f"{_words(pruned.unused)} that no snapshot needs are {wait}."))
+        wait = f"to be removed after {pruned.grace.total_seconds():g} s unless a driver is started"
+        notes.append(Announcement("UnusedFilesFound", f"Found {_words(pruned.unused)} that no snapshot needs, {wait}."))
     return tuple(notes)
 
 
@@ -118,4 +118,4 @@ def kept(message: str) -> Announcement:
 
 
 def _words(freed: Freed) -> str:
-    return f"{freed.files} files ({freed.size_bytes:,} bytes)"
+    return f"{freed.files} {'file' if freed.files == 1 else 'files'} ({freed.size_bytes:,} bytes)"
