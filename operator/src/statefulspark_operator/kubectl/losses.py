@@ -41,6 +41,8 @@ def _state(view: View) -> Iterator[str]:
         yield f"Unknown: storage has not been readable{since}. The operator starts no driver until it is."
     elif phase is Phase.STALLED and exit_code in (ExitCode.STATE_UNKNOWN, ExitCode.SNAPSHOT_NOT_FOUND):
         yield "Unknown: the last driver could not read the state. It changed nothing."
+    elif phase is Phase.STALLED and driver is not None and driver.end_reason == "StateOwnedByAnother":
+        yield "Nothing: the state there belongs to another resource, and this job starts no driver until you decide."
     elif phase is None:
         yield "Nothing: the job has not been started."
     elif view.live_driver is None and phase in (Phase.SUSPENDED, Phase.STOPPED):

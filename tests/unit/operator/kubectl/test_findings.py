@@ -178,6 +178,7 @@ def test_an_unknown_reason_of_a_stalled_job_leads_to_the_log() -> None:
 
 
 GONE = a_recorded_driver(state=DriverState.ENDED, end_reason="StateMissing", end_message="gone", exit_code=17)
+REFUSED = a_recorded_driver(state=DriverState.ENDED, end_reason="StateOwnedByAnother", end_message="no", exit_code=2)
 
 
 @pytest.mark.parametrize(
@@ -219,6 +220,11 @@ GONE = a_recorded_driver(state=DriverState.ENDED, end_reason="StateMissing", end
             a_view(a_stored_status(phase=Phase.STALLED, driver=GONE)),
             "Unknown: the last driver could not read the state",
             id="state that a driver could not read is not promised",
+        ),
+        pytest.param(
+            a_view(a_stored_status(phase=Phase.STALLED, driver=REFUSED)),
+            "Nothing: the state there belongs to another resource",
+            id="state of another resource is not promised",
         ),
         pytest.param(
             a_view(
