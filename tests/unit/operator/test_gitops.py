@@ -15,8 +15,11 @@ import lupa
 import pytest
 import situationcases
 import standbycases
+from jobworld import KEY, JobWorld
+from obstacles import OBSTACLES
 from statefulspark_operator.api import base
 from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle import decide
 from statefulspark_operator.lifecycle.savepoints import progress
 from statefulspark_operator.lifecycle.situation import Situation
@@ -83,6 +86,18 @@ def test_kstatus_and_argo_cd_agree_in_every_situation() -> None:
     disagree = {case: (seen[case], health[case]) for case in jobs if health[case] not in _HEALTH_BY_KSTATUS[seen[case]]}
 
     assert disagree == {}
+
+
+@pytest.mark.parametrize("name", OBSTACLES)
+def test_what_keeps_a_job_from_starting_has_failed_for_both_where_a_person_has_to_act(name: str) -> None:
+    world = JobWorld()
+    OBSTACLES[name].begin(world)
+    world.run(60)
+    job = json.loads(json.dumps(world.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)]))
+
+    expected = ("Degraded", "Failed") if OBSTACLES[name].needs_a_person else ("Progressing", "InProgress")
+
+    assert (_argo_cd(job)["status"], *_kstatus([job])) == expected
 
 
 def test_a_change_that_the_operator_has_not_seen_is_in_progress() -> None:
