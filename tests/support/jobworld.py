@@ -835,7 +835,8 @@ class JobWorld:
     def _show_exit(self, pod: Resource, driver: FakeDriver) -> None:
         if resources.text(pod, "status", "phase") in ("Succeeded", "Failed"):
             return
-        ended: Resource = {"exitCode": driver.exit_code, "reason": "Error", "message": driver.exit_report}
+        reason = "Error" if driver.exit_code else "Completed"
+        ended: Resource = {"exitCode": driver.exit_code, "reason": reason, "message": driver.exit_report}
         pod["status"] = {
             "phase": "Succeeded" if driver.exit_code == 0 else "Failed",
             "containerStatuses": [{"name": names.DRIVER_CONTAINER, "state": {"terminated": ended}}],
