@@ -22,7 +22,7 @@ from statefulspark import errors, storage
 from statefulspark.checkpoint import batch_records, closure
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.declaration import Output
+from statefulspark.declaration import Output, read_result
 from statefulspark.engine import session
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartMode, StartPlan
@@ -149,7 +149,7 @@ class World:
                 output = build(self.spark)
             plan = StartPlan(StartMode.CONTINUE, 1, queries=(self.entry(),), next_snapshot_id=7)
             place = Place(self._store, self._options, self._epoch)
-            declared.declare("numbers", output)
+            declared.declare("numbers", read_result(output, "numbers"))
             declared.require_place(plan.queries, drop_state)
             bound = declared.bind(place, plan)
             root = f"{session.hadoop_uri(self._store.uri)}/{self._path}"
@@ -442,6 +442,6 @@ def test_a_broadcast_condition_that_spark_cannot_evaluate_is_refused(spark: Spar
     output = ss.write(rates, sink=ss.sinks.DriverSink(Everywhere(), broadcast=condition), uid="everywhere")
 
     with pytest.raises(errors.SpecRejectedError, match="broadcast=") as caught:
-        functions.JobFunctions().declare("numbers", output)
+        functions.JobFunctions().declare("numbers", read_result(output, "numbers"))
 
     assert caught.value.reason == "FunctionInvalid"

@@ -56,7 +56,7 @@ class JobFunctions:
         with registry.collecting(self._sources, query_uid=query_uid):
             yield
 
-    def declare(self, query_uid: str, written: object) -> None:
+    def declare(self, query_uid: str, written: DataStreamWriter | QueryOutputs) -> None:
         """Record the sink function of a query, if it has one.
 
         Raises:
