@@ -22,6 +22,7 @@ from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest
 from statefulspark.sinks.files import commits as files_commits
+from statefulspark.sinks.files import orphans
 from statefulspark.storage.port import ObjectStore
 
 _MANIFEST = re.compile(r"/(check|save)points/[^/]+/_metadata\.json$")
@@ -86,6 +87,11 @@ class Oracle:
         """Return what a reader of a files sink sees, in the order of batches."""
         folder = self.bucket.child(output)
         return [row for commit in files_commits.read_commits(folder) for row in self._rows(folder, commit)]
+
+    def written(self, output: str) -> set[truth.Row]:
+        """Return the rows of all data files in the folder of a files sink, whether a commit lists them or not."""
+        folder = self.bucket.child(output)
+        return {row for info in folder.list(orphans.DATA) for row in _rows_in(folder.read(info.key))}
 
     def _rows(self, folder: ObjectStore, commit: files_commits.BatchCommit) -> list[truth.Row]:
         rows: list[truth.Row] = []

@@ -15,6 +15,7 @@ from simulation.drivers import NAMED, QUERY
 from simulation.purging import purge
 from simulation.sites import OUTPUT, Content
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.sinks.files import orphans
 
 if TYPE_CHECKING:
     from simulation.outside import Outside, OutsideDriver
@@ -272,13 +273,19 @@ def state_went_back(world: Outside, choice: int) -> None:
 
 
 def sink_went_back(world: Outside, choice: int) -> None:
-    """The target is lost; a person restores a backup of it, and does what a refusal says."""
+    """The target is lost; a person restores a backup of it, and does what a refusal says.
+
+    A copy of a folder may have data files of later batches than its commit files tell.
+    """
     world.live_on(choice % 4)
     world.run_batches(choice)
     newest = world.now()
     world.kill_all()
     world.let_requests_expire()
     world.put_sink_back(world.moment(choice).content)
+    if choice % 2:
+        later = [key for key in sorted(newest.content.objects) if key.startswith(f"{OUTPUT}/{orphans.DATA}/")]
+        world.shared |= {key: newest.content.objects[key] for key in later if world.random.random() < ARRIVED}
     remedies.follow(world, choice // 3, newest)
 
 

@@ -380,6 +380,18 @@ class Outside(Simulation):
         restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
         return int(json.loads(restored.offsets[0])["offset"]) if restored is not None and restored.offsets else 0
 
+    def without_file(self, driver: OutsideDriver, first: int) -> set[int]:
+        """Return the records from one on whose rows no file of the folder has, of the state that a driver goes on from."""
+        restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
+        if restored is None:
+            return set()
+        source, key = driver.sought.source, f"{driver.wish.root}/{restored.path}"
+        if source is not None:
+            store = source.location.store.uri.removeprefix(f"{faults.BUCKET}/")
+            key = f"{store}/{source.location.key(restored, '').rstrip('/')}"
+        rows, files = truth.read_cut(self.site.bucket, key, restored.batch_id).rows, self.oracle.written(OUTPUT)
+        return {row[0] for row in rows if row[0] >= first and row not in files}
+
     def end_of(self, batch: int, generation: int) -> int | None:
         """Return how many records there are up to a batch of a generation, or of the next that has it; None if none has."""
         root = f"{self.area}/default/{self.name}"

@@ -24,6 +24,8 @@ from statefulspark.recovery import ahead, candidates, generations, head
 from statefulspark.retention import pruning, rules
 from statefulspark.sinks import marker, standing
 from statefulspark.sinks.base import SinkContext
+from statefulspark.sinks.files import publishing
+from statefulspark.sinks.files.commits import PartFile, PreparedFiles
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 Planting = Callable[[], contextlib.AbstractContextManager[object]]
@@ -256,6 +258,15 @@ def a_sink_that_is_named_is_not_sent_what_was_kept_for_it() -> contextlib.Abstra
     return mock.patch.object(marker.Marker, "opened_by", opened_by)
 
 
+def a_folder_that_is_named_leaves_out_files_that_it_has() -> contextlib.AbstractContextManager[object]:
+    honest = publishing._files_there
+
+    def files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> tuple[PartFile, ...]:
+        return () if context.descent.takes_over else honest(store, prepared, context)
+
+    return mock.patch.object(publishing, "_files_there", files_there)
+
+
 def a_sink_without_its_marker_counts_as_new() -> contextlib.AbstractContextManager[object]:
     honest = standing.compare
 
@@ -436,6 +447,11 @@ PLANTS: Mapping[str, Plant] = {
     ),
     "a sink that is named is not sent what was kept for it": Plant(
         a_sink_that_is_named_is_not_sent_what_was_kept_for_it,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="sink_went_back",
+    ),
+    "a folder that is named leaves out files that it has": Plant(
+        a_folder_that_is_named_leaves_out_files_that_it_has,
         "no_row_is_lost_or_repeated_without_a_word",
         accident="sink_went_back",
     ),

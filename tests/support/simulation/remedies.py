@@ -23,7 +23,7 @@ TURNS = 3
 AFTER = "what this state has after "
 """What a refusal says before the batch after which the sink goes on. A driver that ran does not know it; a start does."""
 GONE = " up to "
-"""What a refusal says before the last batch whose rows the job has no more."""
+"""What a refusal says before the last batch whose rows the job has no more; of a folder also later ones without files."""
 _BATCH = re.compile(r"batch (?P<batch>\d+) \(generation (?P<generation>\d+)\)")
 
 
@@ -88,7 +88,11 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
         world.restore = a_restore(snapshot=older, nonce=word)
     else:
         gone = message.partition(GONE)[2]
-        world.give_up(shown, _named(world, gone) if gone else world.begins_at(driver))
+        begins = shown if world.withdraws else world.begins_at(driver)
+        end = _named(world, gone) if gone else begins
+        world.give_up(shown, end)
+        if world.withdraws:
+            world.given_up |= world.without_file(driver, end)
         world.take_the_sink(RestoreConfig())
 
 

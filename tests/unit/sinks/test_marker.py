@@ -150,10 +150,14 @@ def test_a_commit_to_a_sink_that_lost_what_it_had_is_stopped_and_says_what() -> 
 def test_a_start_says_which_rows_the_job_has_no_more_and_a_driver_that_runs_says_that_a_start_does() -> None:
     """It still has what it prepared after `kept_after`, and the newest snapshot may name more than the driver knows."""
     context = replace(CONTEXT, batch_id=4, expected=Expected(at(2, 4), at(2, 3), was_opened=True))
-    told = r"no longer has the rows after batch 1 \(generation 2\) up to batch 3 \(generation 2\)\. .* what comes after them"
+    gone = r"no longer has the rows after batch 1 \(generation 2\) up to batch 3 \(generation 2\)"
+    told = rf"{gone}\. .* what comes after them"
+    of_folder = rf"{gone}, nor those of later batches whose files are not in the folder\. "
 
     with pytest.raises(marker.SinkBehindError, match=told):
         open_marker(a_marker(at(2, 1), epoch=4), context, "the table")
+    with pytest.raises(marker.SinkBehindError, match=of_folder):
+        open_marker(a_marker(at(2, 1), epoch=4), context, "the folder", withdraws=True)
     with pytest.raises(marker.SinkBehindError, match="if it is started again, the refusal names those"):
         require_newest(a_marker(at(2, 1), epoch=4), context, "the table")
 

@@ -304,9 +304,7 @@ def _behind_error(
     expected = context.expected
     gone = f"after {described(reached.newest)} up to {described(expected.kept_after)}"
     if withdraws:
-        gone = (
-            f"after {described(reached.newest)} up to {described(context.position)}, but for files that are in {where}"
-        )
+        gone += f", nor those of later batches whose files are not in {where}"
     if is_running:
         gone = "of all batches in between; if it is started again, the refusal names those that it has not"
     loss = (
