@@ -18,7 +18,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, content, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Position, ReservationRecord, SnapshotKind
-from statefulspark.driver.output import commit, job_sinks
+from statefulspark.driver.output import commit, job_sinks, sink_rights
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
 from statefulspark.retention import pruning, rules
@@ -267,6 +267,11 @@ def a_folder_that_is_named_leaves_out_files_that_it_has() -> contextlib.Abstract
     return mock.patch.object(publishing, "_files_there", files_there)
 
 
+def a_right_counts_at_each_start() -> contextlib.AbstractContextManager[object]:
+    honest = sink_rights.SinkRights.read
+    return mock.patch.object(sink_rights.SinkRights, "read", lambda restore, carried_out: honest(restore, ()))
+
+
 def a_sink_without_its_marker_counts_as_new() -> contextlib.AbstractContextManager[object]:
     honest = standing.compare
 
@@ -454,6 +459,11 @@ PLANTS: Mapping[str, Plant] = {
         a_folder_that_is_named_leaves_out_files_that_it_has,
         "no_row_is_lost_or_repeated_without_a_word",
         accident="sink_went_back",
+    ),
+    "a right counts at each start": Plant(
+        a_right_counts_at_each_start,
+        "no_row_is_lost_or_repeated_without_a_word",
+        accident="take_over_left_in_two_manifests",
     ),
     "the claim of who opened a sink is not compared": Plant(
         the_claim_of_who_opened_a_sink_is_not_compared,
