@@ -2,7 +2,8 @@
 
 Only the revision's own failures are a verdict on it: they count in its trial and its budget, and may block it or have it
 rolled back. Everything else is outlasted: it is tried again, with a growing delay, for as long as it takes, since an
-unchanged revision works once its surroundings do. What is not listed is the revision's. Pure.
+unchanged revision works once its surroundings do. Two things wait for a person: a snapshot or input that is gone, and state
+that cannot be read, which no restart brings back. What is not listed is the revision's. Pure.
 """
 
 from __future__ import annotations
