@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from statefulspark import launch, storage
+from statefulspark import errors, launch, storage
 from statefulspark.contract import config
 from statefulspark.driver.running import hooks
-from statefulspark.driver.starting import check, start_parts
+from statefulspark.driver.starting import check, start, start_parts
 from statefulspark.job import Job
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartMode, StartPlan
@@ -77,6 +78,25 @@ def test_a_refusal_ends_with_the_exit_code_of_the_start(
     if form is check.ReportFormat.JSON:
         assert json.loads(printed)["fits"] is False
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form", check.ReportFormat)
+def test_a_terminal_gets_no_command_from_the_names_in_a_report(
+    form: check.ReportFormat, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdout", screen)
+    job_config = config.JobConfig(name="empty", storage=config.StorageConfig(uri=f"file://{tmp_path}"))
+
+    def refused(*_: object) -> None:
+        raise errors.SpecRejectedError("KeyChanged", "a\x9b2Jb")
+
+    monkeypatch.setattr(start, "check", refused)
+    check.check(Job("empty").definition, job_config, form)
+
+    assert "KeyChanged" in screen.getvalue()
+    assert "\x9b" not in screen.getvalue()
 
 
 def test_a_job_file_is_asked_for_the_report_and_only_then(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 
 from statefulspark import errors, failures, launch
+from statefulspark.commandline import terminal
 from statefulspark.contract import config
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
@@ -89,7 +89,7 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
         report = Report(
             fits=False, reason=error.reason, message=launch.for_reader(launch.located(error, error.message))
         )
-    sys.stdout.write(report.to_json(indent=2) + "\n" if form is ReportFormat.JSON else sentences(report))
+    terminal.write(report.to_json(indent=2) if form is ReportFormat.JSON else sentences(report))
     return int(code)
 
 
