@@ -130,6 +130,25 @@ def test_every_setting_is_the_jobs_or_refused_and_none_is_replaced() -> None:
             assert _conf({key: "mine"})[key] == "mine"
 
 
+def test_a_user_interface_that_a_job_turns_on_stops_no_query() -> None:
+    conf = _conf({"spark.ui.enabled": "true"})
+
+    assert (conf["spark.ui.enabled"], conf["spark.ui.killEnabled"]) == ("true", "false")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("spark.network.crypto.enabled", "false"), ("spark.network.crypto.cipher", "AES/CTR/NoPadding")]
+)
+def test_what_the_platform_sets_for_encryption_a_job_does_not_switch_off(key: str, value: str) -> None:
+    job = config.JobConfig(
+        name="words",
+        storage=config.StorageConfig(uri="s3://bucket"),
+        engine=config.EngineConfig(conf={key: value}, platform={key: "of the platform"}),
+    )
+
+    assert settings.spark_conf(job, StorageOptions())[key] == "of the platform"
+
+
 def test_the_file_system_gets_the_authority_of_the_server() -> None:
     job = config.JobConfig(name="flights", storage=config.StorageConfig(uri="s3://b/p"))
     named = StorageOptions(authority=Authority("the file", "", "/etc/ca.crt"))

@@ -8,12 +8,13 @@ import logging
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 from fakecontrol import NOON, TOKEN, FakeControl, a_status, a_summary, served
-from statefulspark import errors
+from statefulspark import errors, outgoing
 from statefulspark.contract import api
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.server.http import ApiServer
@@ -225,6 +226,16 @@ def test_a_refusal_of_the_job_reaches_the_caller(job: Served, refusal: errors.St
     answer = job.ask("POST", "/v1/savepoints", '{"requestId": "a"}')
 
     assert (answer.status, answer.json) == (status, {"reason": refusal.reason, "message": refusal.message})
+
+
+def test_a_revealed_secret_is_in_no_answer(job: Served) -> None:
+    secret = f'pa"ss\\{uuid.uuid4().hex}'
+    outgoing.keep_out(secret)
+    job.control.refusal = errors.SpecRejectedError("NoLocation", f"Cannot log in with {secret}.")
+
+    answer = job.ask("POST", "/v1/savepoints", '{"requestId": "a"}')
+
+    assert answer.json == {"reason": "NoLocation", "message": "Cannot log in with ***."}
 
 
 def test_who_waits_for_an_operation_is_answered_as_soon_as_it_ends(job: Served) -> None:
