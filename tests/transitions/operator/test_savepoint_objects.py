@@ -555,6 +555,22 @@ def test_a_savepoint_outside_the_folder_is_not_adopted_if_its_files_would_go_wit
     assert "with deletionPolicy Retain only" in (found(world)["mine"].message or "")
 
 
+def test_as_long_as_no_spec_of_the_job_was_valid_nothing_is_adopted_whose_files_would_go_with_the_object() -> None:
+    """The object's own storage does not stand for the job's folder."""
+    world = JobWorld()
+    world.change({"sparkConf": {"spark.authenticate": "false"}})
+    storage = {"uri": "s3://state/backups", "s3": {"credentialsSecretRef": {"name": "s3"}}}
+    ask(world, "mine", storage=storage, deletionPolicy="Delete", source={"uri": "s3://state/backups/00000043-x"})
+    world.run(5)
+
+    status = found(world)["mine"]
+    assert (status.phase, status.message) == (SavepointPhase.PENDING, "Waits for a valid spec of job flights.")
+
+    world.change({"sparkConf": {"spark.authenticate": "true"}})
+    world.run_until(is_in(world, SavepointPhase.FAILED, "mine"))
+    assert "with deletionPolicy Retain only" in (found(world)["mine"].message or "")
+
+
 def test_state_of_another_owner_stays_with_its_savepoints_and_the_job_goes() -> None:
     world = running({"deletionPolicy": "Delete"})
     ask(world, "mine", deletionPolicy="Delete")

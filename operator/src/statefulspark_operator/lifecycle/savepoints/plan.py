@@ -231,8 +231,11 @@ def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
         # owner reference decides when it goes. So one outside the job's folder is adopted only if its files stay.
         folder, spec = objects.folder_of(savepoint.source_uri) or "", situation.spec
         is_kept = savepoint.spec.deletion_policy is SavepointDeletionPolicy.RETAIN
-        if spec is None or is_kept or folder.startswith(_root(situation.job, spec.storage)):
+        if is_kept or (spec is not None and folder.startswith(_root(situation.job, spec.storage))):
             return Adopt(savepoint, folder)
+        if spec is None:  # The object's own storage says nothing of where the job's folder is.
+            message = f"Waits for a valid spec of job {savepoint.spec.job_name}."
+            return _noted(savepoint, savepoint.status.model_copy(update={"message": message}))
         why = (
             f"{folder} is not in the folder of {savepoint.spec.job_name}, so it is adopted with deletionPolicy Retain only; "
             "delete its files with `statefulspark savepoint dispose`."
