@@ -15,7 +15,7 @@ from statefulspark.contract.config import ClaimMode
 from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 
 from statefulspark_operator.api.base import Duration, StatusModel
-from statefulspark_operator.api.conditions import Conditions
+from statefulspark_operator.api.conditions import Condition, Conditions, ConditionType
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus, SavepointsStatus
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin
@@ -529,6 +529,10 @@ class StatefulSparkJobStatus(StatusModel):
     """When the progress was updated."""
     silent_since: UtcDatetime | None = None
     """Since when the driver, which answered before, has not answered."""
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """Return the answer to a question; None if the operator has given none."""
+        return next((condition for condition in self.conditions if condition.type is kind), None)
 
     @model_validator(mode="before")
     @classmethod

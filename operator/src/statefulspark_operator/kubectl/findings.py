@@ -218,14 +218,14 @@ _UNHEALTHY = (
 
 
 def _about_status(view: View) -> Iterator[Finding]:
-    status, ready = view.status, view.condition(ConditionType.READY)
+    status, ready = view.status, view.status.condition(ConditionType.READY)
     if ready is not None and ready.status is not ConditionStatus.TRUE:
         stalled = status.stalled
         reason = stalled.reason if stalled is not None and stalled.message == ready.message else ready.reason
         since = status.reason_since or ready.last_transition_time
         yield _condition(view, ready, reason).model_copy(update={"since": since})
     for kind, bad in _UNHEALTHY:
-        condition = view.condition(kind)
+        condition = view.status.condition(kind)
         is_at_rest = kind is ConditionType.AVAILABLE and status.phase in (Phase.SUSPENDED, Phase.STOPPED)
         if condition is not None and condition.status is bad and condition.message and not is_at_rest:
             yield _condition(view, condition, condition.reason)

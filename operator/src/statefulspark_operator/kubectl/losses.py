@@ -36,7 +36,7 @@ def _state(view: View) -> Iterator[str]:
     phase, driver = view.status.phase, view.status.driver
     exit_code = driver.exit_code if driver is not None else None
     if view.says(ConditionType.STORAGE_REACHABLE, ConditionStatus.FALSE):
-        condition = view.condition(ConditionType.STORAGE_REACHABLE)
+        condition = view.status.condition(ConditionType.STORAGE_REACHABLE)
         since = f" for {text.elapsed(view.now, condition.last_transition_time)}" if condition is not None else ""
         yield f"Unknown: storage has not been readable{since}. The operator starts no driver until it is."
     elif phase is Phase.STALLED and exit_code in (ExitCode.STATE_UNKNOWN, ExitCode.SNAPSHOT_NOT_FOUND):

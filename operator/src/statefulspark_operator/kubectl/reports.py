@@ -228,7 +228,7 @@ def is_ready(view: View) -> bool:
 
 def ready_since(view: View) -> datetime | None:
     """Return when the answer of `is_ready` last changed; None if that is not known."""
-    ready = view.condition(ConditionType.READY)
+    ready = view.status.condition(ConditionType.READY)
     is_outdated = not view.is_observed and view.says(ConditionType.READY, ConditionStatus.TRUE)
     return None if ready is None or is_outdated else ready.last_transition_time
 

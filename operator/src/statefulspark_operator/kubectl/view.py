@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 from statefulspark import errors
 
-from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.revision import revision_of
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
@@ -118,13 +118,9 @@ class View:
         """The pod of the newest epoch whose driver has ended."""
         return next((pod for pod in self.drivers if pod.is_over), None)
 
-    def condition(self, kind: ConditionType) -> Condition | None:
-        """Return the answer to a question, if the operator has given one."""
-        return next((condition for condition in self.status.conditions if condition.type is kind), None)
-
     def says(self, kind: ConditionType, status: ConditionStatus) -> bool:
         """Tell whether a condition has an answer."""
-        condition = self.condition(kind)
+        condition = self.status.condition(kind)
         return condition is not None and condition.status is status
 
 

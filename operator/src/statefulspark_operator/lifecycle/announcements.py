@@ -162,7 +162,7 @@ _OF_UPGRADES = frozenset(reason.word for reason in (Reason.UPGRADE_BLOCKED, Reas
 
 def _obstacles(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     """Return what a person has to act on, and what keeps a driver from starting; each cause once."""
-    stalled, ready = _answer(after, ConditionType.STALLED), _answer(after, ConditionType.READY)
+    stalled, ready = after.condition(ConditionType.STALLED), after.condition(ConditionType.READY)
     if stalled is not None and stalled.status is ConditionStatus.TRUE:
         driver = after.driver
         is_told = driver != before.driver and driver is not None and driver.end_reason == stalled.reason
@@ -179,13 +179,9 @@ def _obstacles(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) ->
         yield Announcement(ready.reason, ready.message, is_warning=True)
 
 
-def _answer(status: StatefulSparkJobStatus, kind: ConditionType) -> Condition | None:
-    return next((condition for condition in status.conditions if condition.type is kind), None)
-
-
 def _is_new(before: StatefulSparkJobStatus, condition: Condition) -> bool:
     """Tell whether a condition had another answer or reason before."""
-    recorded = _answer(before, condition.type)
+    recorded = before.condition(condition.type)
     return recorded is None or (recorded.status, recorded.reason) != (condition.status, condition.reason)
 
 
@@ -206,7 +202,7 @@ def of_refusal(
     """
     if not isinstance(error, errors.StateUnknownError):
         return ()
-    ready = _answer(before, ConditionType.READY)
+    ready = before.condition(ConditionType.READY)
     is_known = ready is not None and ready.reason == error.reason
     if of_standby:
         is_known = decided.standby is not None and decided.standby.failures > 0

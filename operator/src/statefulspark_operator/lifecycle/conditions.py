@@ -63,7 +63,7 @@ def reason_since(before: StatefulSparkJobStatus, answers: tuple[Condition, ...],
         now: UTC.
     """
     ready = next(condition for condition in answers if condition.type is ConditionType.READY)
-    recorded = next((condition for condition in before.conditions if condition.type is ConditionType.READY), None)
+    recorded = before.condition(ConditionType.READY)
     is_same = recorded is not None and (recorded.status, recorded.reason) == (ready.status, ready.reason)
     return before.reason_since or ready.last_transition_time if is_same else now
 
@@ -166,12 +166,8 @@ def _available(situation: Situation, decision: Decision) -> Answer:
 
 
 def _was_available(situation: Situation) -> bool:
-    recorded = _recorded(situation, ConditionType.AVAILABLE)
+    recorded = situation.status.condition(ConditionType.AVAILABLE)
     return recorded is not None and recorded.status is YES
-
-
-def _recorded(situation: Situation, kind: ConditionType) -> Condition | None:
-    return next((condition for condition in situation.status.conditions if condition.type is kind), None)
 
 
 def _checkpoint_healthy(situation: Situation, decision: Decision) -> Answer:
@@ -191,7 +187,7 @@ def _storage_reachable(situation: Situation) -> Answer:
         return YES, "StorageRead", ""
     if isinstance(situation.storage, StorageUnreadable):
         return NO, situation.storage.reason, situation.storage.message
-    before = _recorded(situation, ConditionType.STORAGE_REACHABLE)
+    before = situation.status.condition(ConditionType.STORAGE_REACHABLE)
     if before is None:
         return UNKNOWN, "NotLooked", "Storage has not been read yet."
     return before.status, before.reason, before.message

@@ -146,7 +146,7 @@ def must_ask(status: StatefulSparkJobStatus, current: StatefulSparkJobSpec, requ
     if status.stalled is not None or status.restarts.charged:
         return False
     # A job that is down for another reason than its revision stays with that: it is what is known to work.
-    available = next((answer for answer in status.conditions if answer.type is ConditionType.AVAILABLE), None)
+    available = status.condition(ConditionType.AVAILABLE)
     is_available = available is not None and available.status is ConditionStatus.TRUE
     ran = (record.revision for record in status.history if record.outcome is RevisionOutcome.STABLE)
     return is_available or driver.revision in ran
