@@ -138,8 +138,8 @@ REPEAT_RIGHT = "repeatOutputOf "
 ANOTHER_NONCE = (
     "Another nonce has restore.source carried out again, too. If it was carried out before, remove it first."
 )
-"""What a message says that advises another `restore.nonce` for the sake of a right. A driver is not told of a restore that
-its manifest has since long."""
+"""The warning of each message that advises another `restore.nonce` for a right. A driver does not know whether the resource
+still names a restore that was carried out before."""
 _REPEATED_AT = " again at "
 """Separates the key of a restore request from the time when it was repeated."""
 

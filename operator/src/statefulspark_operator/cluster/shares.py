@@ -1,8 +1,8 @@
-"""Who begins next when few may work at a time, on storage or at the API server: whoever holds the least.
+"""Fair shares of a limited number of places, on storage and at the API server: the namespace with the fewest places is next.
 
-Work on storage that hangs holds its place for minutes, so fairness among those who wait is not enough. A namespace gets at
-most half of the places that the others leave, and of those at one store. So there is one left for whoever comes next. A
-request to the API server ends within seconds, so a namespace gets all places that nobody else wants.
+Work on storage that hangs keeps its place for minutes, so fairness among waiting namespaces is not enough. A namespace gets
+at most half of the places that the others leave, and at most half of those at one store. One place is always left for the
+next namespace. A request to the API server ends within seconds, so a namespace gets all places that no other one wants.
 """
 
 from __future__ import annotations

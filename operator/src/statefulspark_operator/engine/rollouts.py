@@ -1,7 +1,8 @@
 """Which changes of jobs run, and which wait for their turn: what `lifecycle/rollout.py` decides from, kept up to date.
 
-What a job means for the others is derived from its status: after each pass, and before its first one from the cache. Two
-things are in memory alone: that a change was let go, until its pass has recorded it, and the order of those that wait.
+The operator derives from a job's status what the job means for the others: after each pass, and before the first pass from
+the cache. Memory alone holds two things: a change that may begin, until its pass has recorded it, and the order of those
+that wait.
 """
 
 from __future__ import annotations

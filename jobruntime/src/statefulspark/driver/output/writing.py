@@ -183,7 +183,7 @@ def _numbered(
     """Return the writer of a query; the sink of one that the user made is told numbers that stand for one input each."""
     if isinstance(built, QueryOutputs):
         if participant is None:
-            raise errors.InternalError("SinkNotBound", f"The sinks of {uid!r} have nobody who writes their batches.")
+            raise errors.InternalError("SinkNotBound", f"The query {uid!r} has no writer for its sinks.")
         return built.writer(participant.run)
     jvm.number_batches(built, number_offset)
     return built
