@@ -294,6 +294,20 @@ def read_result(result: object, uid: str) -> DataStreamWriter | QueryOutputs:
     return _of_one_stream(outputs, uid)
 
 
+def outputs_of(written: Mapping[str, object]) -> tuple[tuple[str, Output], ...]:
+    """Return every output with the uid of its query; a query that writes to a sink of Spark has none.
+
+    Args:
+        written: What each query writes, by its uid.
+    """
+    return tuple(
+        (uid, output)
+        for uid, of_query in written.items()
+        if isinstance(of_query, QueryOutputs)
+        for output in of_query.outputs
+    )
+
+
 def _require_one_stream(output: Output, others: Sequence[Output], uid: str) -> None:
     """Refuse an output that does not fit the ones before it."""
     from statefulspark.operatorstate.sink import DriverSink

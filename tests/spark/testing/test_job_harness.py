@@ -41,12 +41,15 @@ def totals(spark, ctx):
                                                                      "CAST(CAST(value AS STRING) AS INT) AS amount")
     totals = ss.keyed_process(orders, key="customer", function=Totals(), uid="customers",
                               schema="customer string, total bigint")
-    return ss.write(totals, sink=ss.sinks.KafkaSink("totals", bootstrap_servers=ctx.parameter("brokers")), uid="kafka")
+    return {outputs}
 
 
 if __name__ == "__main__":
     job.run()
 """
+ONE_SINK = (
+    'ss.write(totals, sink=ss.sinks.KafkaSink("totals", bootstrap_servers=ctx.parameter("brokers")), uid="kafka")'
+)
 SOUND = "total = (self.total.get() or 0) + sum(row.amount for row in rows); self.total.update(total)"
 FORGETFUL = "kept = vars(sys).setdefault('kept', {}); total = kept[key] = kept.get(key, 0) + rows[0].amount"
 """It keeps its state in the memory of the worker."""
@@ -58,7 +61,7 @@ Start = Callable[..., JobHarness]
 def write(tmp_path: Path) -> Callable[[str], Path]:
     def written(adding: str) -> Path:
         file = tmp_path / "job.py"
-        file.write_text(JOB.format(adding=adding), encoding="utf-8")
+        file.write_text(JOB.format(adding=adding, outputs=ONE_SINK), encoding="utf-8")
         return file
 
     return written
@@ -225,44 +228,20 @@ def _refuses(sentence: str, act: Callable[[], object]) -> None:
         act()
 
 
-TWO_SINKS = """
-import statefulspark as ss
-
-job = ss.Job("orders")
-
-
-class Totals(ss.KeyedProcessFunction):
-    def open(self, ctx):
-        self.total = ctx.value_state("total", int)
-
-    def process(self, key, rows, ctx):
-        for row in rows:
-            with open("{calls}", "a") as calls:
-                calls.write(f"{{key}}{{row.amount}} ")
-            self.total.update((self.total.get() or 0) + row.amount)
-        yield key, self.total.get()
-
-
-@job.query(uid="totals")
-def totals(spark, ctx):
-    orders = spark.readStream.format("kafka").option("kafka.bootstrap.servers", "nobody:9092")
-    orders = orders.option("subscribe", "orders").load().selectExpr("CAST(key AS STRING) AS customer",
-                                                                     "CAST(CAST(value AS STRING) AS INT) AS amount")
-    totals = ss.keyed_process(orders, key="customer", function=Totals(), uid="customers",
-                              schema="customer string, total bigint")
-    return [
+TWO_SINKS = """[
         ss.write(totals, sink=ss.sinks.FilesSink("s3://shop/totals"), uid="all"),
         ss.write(totals, sink=ss.sinks.FilesSink("s3://shop/large", visible="batch"), uid="large",
                  where={where}, columns=["total"]),
-    ]
-"""
+    ]"""
+NOTING = 'open("{calls}", "a").write("".join(f"{{key}}{{row.amount}} " for row in rows)); '
 
 
 @pytest.mark.parametrize("where", ["'total >= 10'", "totals['total'] >= 10"], ids=["as text", "as a column"])
 def test_the_sinks_of_a_query_share_one_computation(job_harness: Start, tmp_path: Path, where: str) -> None:
     file, calls = tmp_path / "job.py", tmp_path / "calls"
-    file.write_text(TWO_SINKS.format(calls=calls, where=where), encoding="utf-8")
-    job = job_harness(file)
+    adding, outputs = NOTING.format(calls=calls) + SOUND, TWO_SINKS.format(where=where)
+    file.write_text(JOB.format(adding=adding, outputs=outputs), encoding="utf-8")
+    job = started(job_harness, file)
 
     job.add(a_topic_record("ada", 4), a_topic_record("bob", 20))
     job.run()

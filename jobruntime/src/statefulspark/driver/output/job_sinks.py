@@ -11,7 +11,7 @@ from statefulspark.checkpoint import batch_records, epochs, lineage_records
 from statefulspark.contract import layout, lost_state
 from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.declaration import QueryOutputs
+from statefulspark.declaration import outputs_of
 from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.recovery import history
 from statefulspark.sinks import base, visibility
@@ -229,12 +229,7 @@ class JobSink:
 
 def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:
     """Return query uid and sink uid of every sink, from what each query writes, by query uid."""
-    return frozenset(
-        (query_uid, output.uid)
-        for query_uid, written in outputs.items()
-        if isinstance(written, QueryOutputs)
-        for output in written.outputs
-    )
+    return frozenset((query_uid, output.uid) for query_uid, output in outputs_of(outputs))
 
 
 def require_place(

@@ -15,7 +15,7 @@ from statefulspark import clock, storage
 from statefulspark.checkpoint import progress, read_cache, watermarks
 from statefulspark.contract import layout, retained, statistics
 from statefulspark.coordinator import machine, model
-from statefulspark.declaration import QueryOutputs
+from statefulspark.declaration import QueryOutputs, outputs_of
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
@@ -85,12 +85,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
         rights=SinkRights.read(parts.job_config.restore, parts.plan.carried_out),
         restored=parts.plan.restored,
     )
-    outputs = [
-        (query.uid, output)
-        for query in parts.built
-        if isinstance(query.output, QueryOutputs)
-        for output in query.output.outputs
-    ]
+    outputs = outputs_of({query.uid: query.output for query in parts.built})
     if outputs:
         attempt = replace(attempt, history=history.trace(generations.read_all(attempt.store), attempt.generation))
     committer = commit.Committer(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 from statefulspark import errors
 from statefulspark.checkpoint import lineage_records
 from statefulspark.contract import layout
-from statefulspark.declaration import QueryOutputs
+from statefulspark.declaration import outputs_of
 from statefulspark.driver.output import job_sinks, other_jobs
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.driver.output.sink_rights import SinkRights
@@ -57,9 +57,7 @@ def require_contained(
     """
     sinks = {
         (query_uid, output.uid): cast("TwoPhaseSink", output.sink)
-        for query_uid, written in outputs.items()
-        if isinstance(written, QueryOutputs)
-        for output in written.outputs
+        for query_uid, output in outputs_of(outputs)
         if isinstance(output.sink, TellsMarker)
     }
     rights = SinkRights.read(job_config.restore, start_plan.carried_out)
