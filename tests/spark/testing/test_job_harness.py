@@ -168,7 +168,7 @@ def test_a_changed_job_goes_on_with_the_state_or_is_refused(
     job.add(a_topic_record("ada", 2))
     job.run()
     job.stop()
-    text = JOB.format(adding=SOUND)
+    text = JOB.format(adding=SOUND, outputs=ONE_SINK)
     (tmp_path / "job_v2.py").write_text(text.replace("yield key, total", "yield key, -total"), encoding="utf-8")
     (tmp_path / "job_v3.py").write_text(text.replace('uid="customers"', 'uid="clients"'), encoding="utf-8")
 
