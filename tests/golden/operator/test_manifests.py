@@ -69,6 +69,7 @@ def subject(spec: dict[str, object]) -> Subject:
     return Subject(JOB, StatefulSparkJobSpec.model_validate(spec))
 
 
+CLAIMED = {"spark.kubernetes.executor.volumes.persistentVolumeClaim.spark-local-dir-1.options.claimName": "OnDemand"}
 CASES: list[tuple[str, Manifest]] = [
     ("driver-small", driver.pod(subject(SMALL), epoch=1, revision="0a1b2c3d4e")),
     ("driver-full", driver.pod(subject(jobspecs.FULL), epoch=3, revision="0a1b2c3d4e")),
@@ -94,7 +95,11 @@ CASES: list[tuple[str, Manifest]] = [
     ("network-policy", network_policy.policy(JOB, network_policy.Peers(PEERS, SCRAPERS))),
     ("network-policy-alone", network_policy.policy(JOB, network_policy.Peers())),
     ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
-    *zip(("account", "role", "binding"), children.access(subject(jobspecs.FULL)), strict=True),
+    *zip(
+        ("account", "role", "binding", "role-of-claims", "binding-of-claims"),
+        children.access(subject({**jobspecs.FULL, "sparkConf": CLAIMED})),
+        strict=True,
+    ),
 ]
 
 

@@ -117,6 +117,11 @@ def service_account(job: str) -> str:
     return f"{job}-driver"
 
 
+def claims_role(job: str) -> str:
+    """Return the name of the role, and of its binding, of a driver whose executors have volume claims made for them."""
+    return f"{service_account(job)}-claims"
+
+
 def network_policy(job: str) -> str:
     """Return the name of the NetworkPolicy of a job's pods."""
     return f"{job}-pods"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import base64
 
+from pydantic import JsonValue
 from statefulspark.contract import config as job_config
 
 from statefulspark_operator.api import names
+from statefulspark_operator.lifecycle.situation import Job
+from statefulspark_operator.render import executor
 from statefulspark_operator.render.base import Manifest, Subject, metadata
 
 
@@ -89,16 +92,28 @@ def controller_revision(subject: Subject, *, revision: str) -> Manifest:
     }
 
 
-def access(subject: Subject) -> tuple[Manifest, Manifest, Manifest]:
-    """Return the service account of a driver that starts executors, its role and its binding."""
+def access(subject: Subject) -> tuple[Manifest, ...]:
+    """Return the service account of a driver that starts executors, its roles and their bindings.
+
+    Volume claims have a role of their own, which stays when the spec no longer needs it: in an upgrade, the driver of
+    the spec before still uses it.
+    """
     job = subject.job
     name = names.service_account(job.name)
-    labels = names.labels(job.name)
     account: Manifest = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
-        "metadata": metadata(job, name, labels),
+        "metadata": metadata(job, name, names.labels(job.name)),
     }
+    rights = _rights(job, name, ["pods", "configmaps", "services"])
+    if executor.makes_claims(subject.spec):
+        rights += _rights(job, names.claims_role(job.name), ["persistentvolumeclaims"])
+    return account, *rights
+
+
+def _rights(job: Job, name: str, resources: list[JsonValue]) -> tuple[Manifest, Manifest]:
+    """Return a role over kinds of objects, and its binding to the service account of the job's driver."""
+    labels = names.labels(job.name)
     role: Manifest = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
@@ -106,16 +121,17 @@ def access(subject: Subject) -> tuple[Manifest, Manifest, Manifest]:
         "rules": [
             {
                 "apiGroups": [""],
-                "resources": ["pods", "configmaps", "services", "persistentvolumeclaims"],
+                "resources": resources,
                 "verbs": ["get", "list", "watch", "create", "patch", "delete", "deletecollection"],
             }
         ],
     }
+    account: JsonValue = {"kind": "ServiceAccount", "name": names.service_account(job.name), "namespace": job.namespace}
     binding: Manifest = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
         "metadata": metadata(job, name, labels),
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": job.namespace}],
+        "subjects": [account],
     }
-    return account, role, binding
+    return role, binding

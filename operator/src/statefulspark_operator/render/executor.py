@@ -37,6 +37,7 @@ GRACE_PERIOD = "spark.kubernetes.executor.terminationGracePeriodSeconds"
 """Spark's setting for it, 30 s when unset. Since 4.1 Spark writes it over what the template says."""
 WORKER_MEMORY = "STATEFULSPARK_WORKER_MEMORY_MB"
 """Variable with the memory of a Python worker, which limits the keyed state that it keeps."""
+_CLAIMS = "spark.kubernetes.executor.volumes.persistentVolumeClaim."
 _OVERHEAD_SETTINGS = (
     "spark.executor.memoryOverhead",
     "spark.executor.memoryOverheadFactor",
@@ -95,6 +96,9 @@ def settings(subject: Subject, owner: Owner, *, host: str | None, template: str)
         "spark.kubernetes.executor.podTemplateFile": template,
         "spark.kubernetes.executor.podTemplateContainerName": names.EXECUTOR_CONTAINER,
     }
+    if not makes_claims(spec):
+        # Otherwise Spark looks for claims to reuse, and deletes claims when it stops.
+        conf["spark.kubernetes.driver.ownPersistentVolumeClaim"] = "false"
     if spec.image_pull_policy is not None:
         conf["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
     if spec.image_pull_secrets:
@@ -136,6 +140,11 @@ def _sizes(spec: StatefulSparkJobSpec) -> dict[str, str]:
 def _sizes_python(spec: StatefulSparkJobSpec) -> bool:
     """Tell whether the operator chooses the memory beside the heap, and not the user by a setting of Spark."""
     return not any(setting in spec.spark_conf for setting in _OVERHEAD_SETTINGS)
+
+
+def makes_claims(spec: StatefulSparkJobSpec) -> bool:
+    """Tell whether Spark may make volume claims for its executors."""
+    return any(setting.startswith(_CLAIMS) for setting in spec.spark_conf)
 
 
 def is_encrypted(spec: StatefulSparkJobSpec) -> bool:
