@@ -15,8 +15,8 @@ from statefulspark.evolution import definitions
 _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
-        AlreadyActivated BatchPlanned EpochTaken GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
-        JvmNotStarted KeyGroupScattered KeysAlike PacksUnplaced
+        AlreadyActivated BatchPlanned EpochTaken GenerationChanged GenerationExists JarsMissing JavaMissing
+        JavaUnsupported JvmEnded JvmNotStarted KeyGroupScattered KeysAlike PacksUnplaced
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
         QueryFailed SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing SparkUnsupported StillStarting
         StandbyRefused StandingBy StoresApart Unexpected WrongKind

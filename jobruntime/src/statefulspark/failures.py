@@ -121,7 +121,7 @@ _DECLARED_WRONGLY = (
 )
 """Reasons that require a correction of the job file."""
 _NOT_INSTALLED = frozenset(
-    {"JarsMissing", "JavaMissing", "JvmEnded", "JvmNotStarted", "SparkMissing", "SparkUnsupported"}
+    {"JarsMissing", "JavaMissing", "JavaUnsupported", "JvmEnded", "JvmNotStarted", "SparkMissing", "SparkUnsupported"}
 )
 """Reasons of internal errors that say what to do; all others are bugs."""
 _TRACEBACK = "Traceback (most recent call last)"

@@ -97,6 +97,24 @@ def test_without_java_the_error_names_what_is_needed(tmp_path: Path, monkeypatch
         gateway.launch({})
 
 
+@pytest.mark.parametrize("version", ["1.8.0_442", "11.0.26"])
+def test_an_older_java_is_refused_before_it_starts(java: Path, version: str) -> None:
+    (java.parent / "release").write_text(f'IMPLEMENTOR="Debian"\nJAVA_VERSION="{version}"\n')
+    refusal = rf"{java.parent} has Java {version.split('.')[0]}, and Spark needs Java 17 or newer; set JAVA_HOME to one\."
+
+    with pytest.raises(errors.InternalError, match=refusal) as refused:
+        gateway.launch({})
+
+    assert refused.value.reason == "JavaUnsupported"
+
+
+@pytest.mark.parametrize("version", ["17", "21.0.8", "25.0.1"])
+def test_a_newer_java_starts(java: Path, version: str) -> None:
+    (java.parent / "release").write_text(f'JAVA_VERSION="{version}"\n')
+
+    gateway.launch({}).stop()
+
+
 def test_the_jvm_leaves_the_process_group_and_ends_with_its_input(java: Path) -> None:
     launched = gateway.launch({})
     gateway.wait(launched)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shlex
 import shutil
 import struct
@@ -32,6 +33,7 @@ JARS = Path(__file__).resolve().parents[1] / "jars"
 ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
 """Path of the class-data-sharing archive. A file beside it says of which PySpark it is, see `archive_release`."""
 START_LIMIT_S = 120.0
+OLDEST_JAVA = 17
 DEFAULT_MEMORY = "1g"
 _POLL_INTERVAL_S = 0.02
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
@@ -136,7 +138,7 @@ def connect(conf: Mapping[str, str]) -> Iterator[None]:
         conf: See `start`.
 
     Raises:
-        InternalError: `JavaMissing`, or `JvmNotStarted`: it ended, or was not ready within two minutes.
+        InternalError: `JavaMissing`, `JavaUnsupported`, or `JvmNotStarted`: it ended, or was not ready within two minutes.
     """
     start(conf)
     assert _started.launch is not None  # noqa: S101 - it was just started
@@ -199,13 +201,10 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
         stderr: See `start`.
 
     Raises:
-        InternalError: `SparkMissing`, `SparkUnsupported` or `JavaMissing`.
+        InternalError: `SparkMissing`, `SparkUnsupported`, `JavaMissing` or `JavaUnsupported`.
     """
     jars = class_path()
-    java_home = os.environ.get("JAVA_HOME")
-    java = shutil.which("java", path=f"{java_home}/bin" if java_home else os.environ.get("PATH", ""))
-    if java is None:
-        raise errors.InternalError("JavaMissing", "There is no java in JAVA_HOME or PATH; Spark needs Java 17.")
+    java = _java()
     folder = Path(tempfile.mkdtemp(prefix="statefulspark-jvm-"))
     settings = folder / "spark.properties"
     settings.write_text("".join(f"{_escape(key, is_key=True)}={_escape(value)}\n" for key, value in conf.items()))
@@ -233,6 +232,25 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr:
     }
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stderr, env=env, start_new_session=True)
     return Launch(process, folder)
+
+
+def _java() -> str:
+    """Return the path of `java`, which the file `release` of its installation says to be new enough."""
+    java_home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=f"{java_home}/bin" if java_home else os.environ.get("PATH", ""))
+    if java is None:
+        raise errors.InternalError(
+            "JavaMissing", f"There is no java in JAVA_HOME or PATH; Spark needs Java {OLDEST_JAVA} or newer."
+        )
+    home = Path(java).resolve().parents[1]
+    with contextlib.suppress(FileNotFoundError):
+        version = re.search(r'^JAVA_VERSION="(\d+)', (home / "release").read_text("utf-8"), re.MULTILINE)
+        if version is not None and int(version[1]) < OLDEST_JAVA:
+            raise errors.InternalError(
+                "JavaUnsupported",
+                f"{home} has Java {version[1]}, and Spark needs Java {OLDEST_JAVA} or newer; set JAVA_HOME to one.",
+            )
+    return java
 
 
 def archive_release(archive: Path) -> Path:
