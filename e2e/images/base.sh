@@ -2,10 +2,11 @@
 # Bootstraps the Debian base of the images: base.sh CLUSTER_PROGRAM IMAGE FILE
 #
 # It holds what the Dockerfiles would otherwise fetch with apt-get, as Debian's signature says and with its security
-# updates. It comes from the mirrors this machine uses; others are named by DEBIAN_MIRROR and DEBIAN_SECURITY_MIRROR.
+# updates. It comes from the mirrors this machine uses; others are named by DEBIAN_MIRROR and DEBIAN_SECURITY_MIRROR, and
+# another release than bookworm by DEBIAN.
 set -euo pipefail
 cluster=$1 image=$2 file=$3
-suite=bookworm
+suite=${DEBIAN:-bookworm}
 packages=ca-certificates,python3,python3-venv,tini
 work=$(dirname "$file")/base
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg

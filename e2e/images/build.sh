@@ -35,7 +35,7 @@ build_image() {
     value=${!name:-$(python3 -m pip config get "global.$setting" 2>/dev/null || true)}
     [ -z "$value" ] || options+=(--build-arg "$name=$value")
   done
-  for name in PIP_DEFAULT_TIMEOUT HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy; do
+  for name in SPARK PYTHON JAVA PIP_DEFAULT_TIMEOUT HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy; do
     [ -z "${!name:-}" ] || options+=(--build-arg "$name=${!name}")
   done
   log=$storage/$(basename "${image%%:*}").log
