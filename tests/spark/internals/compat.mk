@@ -1,24 +1,22 @@
-# The other supported releases of Spark: each in an environment of its own, with what is relied on inside of it, a job of each
-# kind of state, and a whole driver; and state that moves from each release to each other one. Included by the root Makefile.
+# Other supported releases of Spark, Python and Java: each pair of Spark and Python in an environment of its own, with what is
+# relied on inside of Spark, a job of each kind of state, and a whole driver; and state that moves from each release to each
+# other one. Java is the one of JAVA_HOME. Included by the root Makefile.
 
 SPARK ?= 4.3
-COMPAT := $(BUILD)/compat
-COMPAT_SPARKS := 4.1 4.3
+COMPAT := $(BUILD)/compat/$(notdir $(PYTHON))
+COMPAT_SPARKS := 4.1 4.2 4.3
 COMPAT_TESTS := tests/spark/internals tests/spark/workers/test_kept_state.py tests/spark/sinks/test_sinks_of_spark.py \
 	tests/spark/engine/test_binary_pickler.py tests/spark/engine/test_steady_clock.py
 
 .PHONY: compat
-compat: $(COMPAT_SPARKS:%=$(COMPAT)/%/.complete) $(COMPAT)/4.2 jars $(BUILD)/bin/versitygw ## Run the product on another release of Spark, 4.1 or 4.3 (SPARK=4.1), and move state between the releases, in minutes
+compat: $(COMPAT_SPARKS:%=$(COMPAT)/%/.complete) jars $(BUILD)/bin/versitygw ## Run the product on another release of Spark, Python or Java, and move state between the releases, in minutes (SPARK=4.1 PYTHON=python3.13 JAVA_HOME=...)
 	PYTHONPATH=tests/support STATEFULSPARK_JVM_ARCHIVE= STATEFULSPARK_TEST_SPARKS=$(abspath $(COMPAT)) \
 		$(COMPAT)/$(SPARK)/bin/python -m pytest $(or $(PYTEST_ARGS),$(SIDE_BY_SIDE) $(COMPAT_TESTS))
 
-$(COMPAT)/%/.complete: $(UV) requirements/dev.txt requirements/spark-%.txt
+# The locked requirements have one release of Spark; a file of requirements puts each other one in its place.
+$(COMPAT)/%/.complete: $(UV) requirements/dev.txt $(wildcard requirements/spark-*.txt)
 	$(UV) venv -q --clear --python $(PYTHON) $(@D)
 	$(UV) pip sync -q --python $(@D)/bin/python --require-hashes requirements/dev.txt
-	$(UV) pip install -q --python $(@D)/bin/python --no-deps --require-hashes -r requirements/spark-$*.txt
+	[ ! -e requirements/spark-$*.txt ] || $(UV) pip install -q --python $(@D)/bin/python --no-deps --require-hashes -r requirements/spark-$*.txt
 	$(UV) pip install -q --python $(@D)/bin/python --no-deps --no-build-isolation -e jobruntime -e operator
 	@touch $@
-
-$(COMPAT)/4.2: $(STAMPS)/venv
-	@mkdir -p $(@D)
-	ln -sfn $(abspath $(VENV)) $@
