@@ -279,6 +279,8 @@ class FakeDriver:
     restored_from: str | None = None
     fallback: str | None = None
     """Why it started from older state than the newest."""
+    other_spark: str | None = None
+    """Which other Spark wrote the state that it started from."""
     restore_skipped: str | None = None
     """Why it did not carry out the restore that it was asked for."""
     exit_code: int | None = None
@@ -501,6 +503,7 @@ class FakeDriver:
             restored_from=self.restored_from,
             fallback=self.fallback,
             kept_aside=self.kept_aside,
+            other_spark=self.other_spark,
             restore_skipped=self.restore_skipped,
             queries=(query,) if self.state is not JobState.STARTING and self.standby is None else (),
             checkpoints=CheckpointCounts(completed=self.checkpoints),

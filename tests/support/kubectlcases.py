@@ -77,6 +77,7 @@ CASES: dict[str, View] = {
                 since=before(minutes=50),
             ),
             last_savepoint=None,
+            other_spark="Savepoint 43 was written by PySpark 4.2.0, and PySpark 4.3.0 is installed.",
         ),
         spec={**SPEC, "deletionPolicy": "Delete"},
         pods=(a_stored_pod(),),

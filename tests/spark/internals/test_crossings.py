@@ -25,9 +25,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.skipif(SPARKS is None, reason="the 
 
 PATHS = {
     "4.1": ("4.1", "4.2", "4.3", "4.1"),
+    "4.2": ("4.2", "4.3", "4.1", "4.2"),
     "4.3": ("4.3", "4.2", "4.1", "4.3"),
 }
-"""By installed release: where its state goes. Both together have every pair, up and down."""
+"""By installed release: where its state goes. Those of 4.1 and 4.3 together have every pair, up and down."""
 KILLED_AT = 1
 """The start that is killed while its second batch runs, which the next one completes."""
 LIST_FORMAT = "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion"

@@ -78,6 +78,21 @@ def test_a_driver_that_went_on_from_older_state_than_the_newest_is_told_of_until
     assert (world.status.fallback, world.reasons.count("FellBack")) == (None, 1)
 
 
+def test_another_release_of_spark_is_told_of_until_the_state_is_its_own() -> None:
+    world, told = running(), "Checkpoint 2 was written by PySpark 4.2.0, and PySpark 4.3.0 is installed."
+    world.on_start = lambda driver: setattr(driver, "other_spark", told)
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+    world.run(60)
+
+    assert (world.status.other_spark, world.reasons.count("SparkChanged")) == (told, 1)
+    world.on_start = lambda _driver: None
+    world.kill_driver()
+    world.run_until(lambda: world.status.epoch == 3 and world.status.phase is Phase.RUNNING)
+    assert (world.status.other_spark, world.reasons.count("SparkChanged")) == (None, 1)
+
+
 def test_a_drained_driver_is_replaced_without_counting_a_failure() -> None:
     world = running()
     world.cluster.remove(("Pod", "demo", "flights-driver-1"))

@@ -506,6 +506,8 @@ class StatefulSparkJobStatus(StatusModel):
     a rollback. Absent if it does not."""
     restore_skipped: str | None = None
     """Why the running driver has not carried out `spec.restore`: it was carried out before. Absent if it has."""
+    other_spark: str | None = None
+    """Which release of Spark wrote the snapshot that the running driver started from, if the image has another one."""
     restarts: RestartStatus = RestartStatus()
     """Failures and restarts."""
     last_disruption: DisruptionStatus | None = None

@@ -32,6 +32,7 @@ REPORTED = frozenset(
         "fallback",
         "kept_aside",
         "restore_skipped",
+        "other_spark",
         "queries",
         "progress_at",
         "code",

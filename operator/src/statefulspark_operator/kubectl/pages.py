@@ -61,6 +61,8 @@ def status(report: StatusReport, paint: Paint = text.plain) -> Iterator[str]:
         )
     if report.restored_from is not None:
         yield _field("Began from", report.restored_from)
+    if report.other_spark is not None:
+        yield _field("Spark", report.other_spark)
     yield from _queries(report)
     checkpoint, savepoint = report.last_checkpoint, report.last_savepoint
     yield _field("Checkpoint", _snapshot(checkpoint, now) if checkpoint is not None else "none has completed yet")

@@ -92,6 +92,8 @@ class StatusReport(_Page):
     """The standby driver."""
     restored_from: str | None = None
     """The snapshot that the driver started from."""
+    other_spark: str | None = None
+    """Which release of Spark wrote that snapshot, if the image has another one."""
     queries: tuple[QueryProgress, ...] = ()
     """Progress by query."""
     progress_at: UtcDatetime | None = None
@@ -163,6 +165,7 @@ def status(view: View) -> StatusReport:
         driver=driver(view),
         standby=recorded.standby,
         restored_from=recorded.restored_from,
+        other_spark=recorded.other_spark,
         queries=recorded.queries,
         progress_at=recorded.progress_at,
         last_checkpoint=recorded.last_checkpoint,

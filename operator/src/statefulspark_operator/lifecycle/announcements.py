@@ -229,6 +229,8 @@ def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Itera
         yield Announcement("StateKeptAside", f"Epoch {after.epoch}: {after.kept_aside}", is_warning=True)
     if after.restore_skipped is not None and after.restore_skipped != before.restore_skipped:
         yield Announcement("RestoreSkipped", f"Epoch {after.epoch}: {after.restore_skipped}", is_warning=True)
+    if after.other_spark is not None and after.other_spark != before.other_spark:
+        yield Announcement("SparkChanged", f"Epoch {after.epoch}: {after.other_spark}")
     if after.phase is before.phase:
         return
     if after.phase is Phase.RUNNING:

@@ -163,6 +163,7 @@ def note_origin(situation: Situation) -> Situation:
         fallback=driver_status.fallback,
         kept_aside=driver_status.kept_aside,
         restore_skipped=driver_status.restore_skipped if is_of_spec else None,
+        other_spark=driver_status.other_spark,
     )
 
 

@@ -108,6 +108,7 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
             "fallback": None,
             "kept_aside": None,
             "restore_skipped": None,
+            "other_spark": None,
             "last_disruption": disruption or situation.status.last_disruption,
             "queries": (),
         }
