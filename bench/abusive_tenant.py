@@ -96,13 +96,13 @@ async def measure(
         kubeconfig, folder, [s3.endpoint, hostile], [operator_scale.NAMESPACE, NAMESPACE]
     )
     async with operator_scale.running_jobs(options, kubeconfig, s3, operator) as (scene, _):
-        alone = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
+        alone = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples, options.every))
         alone["memory_mb"] = operator.memory_mb()
         async with attacking(scene.api, hostile, options):
             await asyncio.sleep(options.settle)
-            first = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
+            first = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples, options.every))
             await asyncio.sleep(options.attack)
-            beside = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples))
+            beside = operator_scale.told(await operator_scale.measure_reaction(scene, options.samples, options.every))
     return {
         **{f"alone_{name}": value for name, value in alone.items()},
         **{f"at_first_{name}": value for name, value in first.items()},
@@ -128,6 +128,12 @@ def main() -> None:
         "--attack", type=float, default=300.0, help="seconds between the two measurements beside (default: %(default)s)"
     )
     parser.add_argument("--samples", type=int, default=150, help="reactions that are measured (default: %(default)s)")
+    parser.add_argument(
+        "--every",
+        type=float,
+        default=0.4,
+        help="seconds between two reactions: machine and operator should keep up with them alone (default: %(default)s)",
+    )
     options = parser.parse_args()
     print(f"Machine: {machine.described()}")
     namespaces = [operator_scale.NAMESPACE, NAMESPACE]

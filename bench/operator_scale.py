@@ -232,14 +232,20 @@ async def measure_quiet(scene: Scene, seconds: float) -> dict[str, float]:
     }
 
 
-async def measure_reaction(scene: Scene, samples: int) -> dict[str, float]:
-    """Suspend jobs one after the other; measure until the driver is asked to stop. Then let them go on."""
+async def measure_reaction(scene: Scene, samples: int, every_s: float = 0.1) -> dict[str, float]:
+    """Suspend jobs one after the other; measure until the driver is asked to stop. Then let them go on.
+
+    Args:
+        scene: The jobs.
+        samples: Number of jobs.
+        every_s: Seconds between two jobs.
+    """
     chosen = random.sample(list(scene.jobs), min(samples, len(scene.jobs)))
     epochs_of = {job: resources.number(status, "epoch") for job, status in (await scene.statuses()).items()}
     begun: dict[str, float] = {}
     for job in chosen:
         begun[job] = await scene.change(job, {"suspend": True})
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(every_s)
     await scene.until("suspended", lambda status: status.get("phase") == "Suspended", chosen, 300)
     seconds = sorted(scene.fleet.stops[job, epochs_of[job]] - begun[job] for job in chosen)
     await all_at_once([scene.change(job, {"suspend": False}) for job in chosen])
