@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from fuzzing import targets
 from statefulspark import errors, jobcode
 from statefulspark.cli import main
 from statefulspark.contract import layout
@@ -96,6 +97,8 @@ def test_a_python_file_is_laid_out_as_it_is_and_a_zip_unpacked(tmp_path: Path) -
         pytest.param(a_bomb(), id="a bomb"),
         pytest.param(b"PK no zip at all", id="no zip"),
         pytest.param(a_zip(flights=FILE)[:-30], id="a part of a zip"),
+        pytest.param(a_zip(flights=FILE)[:-6] + b"\xff\xff\xff\x0f\0\0", id="a zip whose table is elsewhere"),
+        pytest.param(targets.a_code_archive(zipfile.ZIP_BZIP2), id="another compression"),
     ],
 )
 def test_a_zip_that_leads_out_of_its_folder_writes_nothing(tmp_path: Path, body: bytes) -> None:

@@ -72,7 +72,7 @@ _CODES = {
         KafkaMarkerUnreadable KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged OtherLife RepartitionFailed
         RestoreUnknown
         SegmentDamaged SegmentMissing SinkBehind SinkHistoryForgotten SinkMarkerMissing SnapshotBroken
-        SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing
+        SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing StagedRowsUnreadable
         StateMissing StateWithoutCheckpoint StopUnseen
     """,
 }

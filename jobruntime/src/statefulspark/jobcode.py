@@ -132,7 +132,7 @@ def _opened(body: bytes, name: str) -> Iterator[zipfile.ZipFile]:
         ziplimits.require_directory(body, LARGEST_DIRECTORY)
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             yield archive
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, zlib.error) as error:
         raise errors.SpecRejectedError(
             "CodeArchiveInvalid", f"{name} cannot be unpacked: {error}; make the zip again, without a password."
         ) from error
@@ -163,5 +163,11 @@ def _entries(archive: zipfile.ZipFile, name: str) -> list[zipfile.ZipInfo]:
                 "CodeArchiveInvalid",
                 f"{name} has the entry {entry.filename!r}, which is a link, leads out of its folder, or is also a folder; "
                 "nothing was unpacked. Make the zip again from plain files.",
+            )
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise errors.SpecRejectedError(
+                "CodeArchiveInvalid",
+                f"{name} has the entry {entry.filename!r}, which is neither stored nor deflated; nothing was unpacked. Make "
+                "the zip again with deflate, as `zip` does.",
             )
     return entries

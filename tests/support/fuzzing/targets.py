@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import botocore.parsers
+import botocore.session
+import fakecontrol
+import pyarrow as pa
 import storeddocuments
+from pyarrow import parquet
 from pydantic import ValidationError
-from statefulspark import durations, errors
+from statefulspark import durations, errors, jobcode
+from statefulspark.canonical import parts
 from statefulspark.checkpoint import checksums, segments, sparklog
 from statefulspark.contract import api
 from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
 from statefulspark.packs import names, packfile
+from statefulspark.sinks import staging
 from statefulspark.sources import segmentfile
 from statefulspark.state import chunks, heads
 from statefulspark.state.types import typetext
+from statefulspark.storage import fsspec_listing
+from statefulspark_operator.cluster import pods
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _WHERE = "s3://bucket/state/file"
@@ -86,8 +97,71 @@ def _fitting_chunk(body: bytes) -> object:
     return _whole_chunk(body[:8] + zlib.crc32(header).to_bytes(4, "little") + body[12:])
 
 
+def _code(body: bytes) -> None:
+    """Unpack the code of a job."""
+    jobcode.require_file(body, "job.zip", "job.py")
+    with tempfile.TemporaryDirectory() as folder:
+        jobcode.lay_out(body, "job.zip", Path(folder))
+
+
+def a_code_archive(compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    """Return the code of a job of two files."""
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", compression) as archive:
+        archive.writestr("job.py", "import shop.orders\n")
+        archive.writestr("shop/orders.py", "TOPIC = 'orders'\n" * 20)
+    return body.getvalue()
+
+
+_LISTING = botocore.session.get_session().get_service_model("s3").operation_model("ListObjectsV2").output_shape
+_PAGE = (
+    '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult><IsTruncated>true</IsTruncated><Prefix>jobs/</Prefix>'
+    "<NextContinuationToken>a</NextContinuationToken><Contents><Key>jobs/orders/a</Key><ETag>&quot;e&quot;</ETag>"
+    "<LastModified>2026-01-01T00:00:00.000Z</LastModified><Size>7</Size></Contents>"
+    "<CommonPrefixes><Prefix>jobs/orders/b/</Prefix></CommonPrefixes></ListBucketResult>"
+)
+
+
+def _listing(body: bytes) -> object:
+    parser = fsspec_listing.ParserFactory().create_parser("rest-xml")
+    return asyncio.run(parser.parse({"body": body, "headers": {}, "status_code": 200, "context": {}}, _LISTING))
+
+
+def _exit_report(body: bytes) -> object:
+    """Read what a driver left in its pod, where the API server has it as text."""
+    ended = {"terminated": {"exitCode": 13, "reason": "Error", "message": body.decode(errors="replace")}}
+    status = {"name": "driver", "state": ended, "restartCount": 0}
+    pod = {
+        "metadata": {"name": "flights-driver-3", "uid": "u", "labels": {"statefulspark.io/epoch": "3"}},
+        "spec": {"containers": [{"name": "driver"}]},
+        "status": {"phase": "Failed", "containerStatuses": [status]},
+    }
+    return pods.read_driver_pod(pod)
+
+
+def a_parquet_file() -> bytes:
+    """Return rows of several types."""
+    rows = pa.table(
+        {
+            "number": pa.array([1, 2, None]),
+            "name": ["ada", None, "grace"],
+            "numbers": pa.array([[1], None, []]),
+            "pair": pa.array([{"x": 1, "y": "k"}] * 3),
+            "at": pa.array([1, 2, 3], pa.timestamp("us", "UTC")),
+        }
+    )
+    body = io.BytesIO()
+    parquet.write_table(rows, body, compression="zstd")
+    return body.getvalue()
+
+
 _PACK = b"packs/mean/4-2/00000012-00000003-0123456789abcdef-00000007-00000011.pack"
 _REQUESTS = (api.CheckpointRequest, api.SavepointRequest, api.StopRequest, api.ActivateRequest)
+_ANSWERS = (
+    (api.JobStatus, fakecontrol.a_status().to_json().encode()),
+    (api.Operation, b'{"requestId":"a","kind":"Savepoint","state":"Completed","message":"done"}'),
+    (api.ApiError, b'{"reason":"NotReady","message":"The job is starting."}'),
+)
 
 TARGETS = (
     *_documents(),
@@ -160,6 +234,25 @@ TARGETS = (
         (b"map<string,array<struct<a:bigint>>>",),
     ),
     Target("duration", lambda body: durations.parse(body.decode(errors="replace")), (b"1h30m", b"250ms")),
+    Target("code of a job", _code, (a_code_archive(),)),
+    Target("part of a canonical savepoint", lambda body: parts.parse(body, _WHERE), (a_parquet_file(),)),
+    Target(
+        "staged rows",
+        lambda body: list(staging.batches(body)),
+        (a_parquet_file(),),
+        (pa.ArrowException, OSError, UnicodeDecodeError),
+    ),
+    Target("listing", _listing, (_PAGE.encode(),), (botocore.parsers.ResponseParserError, ValueError)),
+    Target("report of an end", _exit_report, (b'{"exitCode":13,"reason":"JobFileRaised","message":"why"}',), ()),
+    *(
+        Target(
+            f"answer {model.__name__}",
+            lambda body, model=model: model.model_validate_json(body),
+            (seed,),
+            (ValidationError,),
+        )
+        for model, seed in _ANSWERS
+    ),
     *(
         Target(
             f"request {model.__name__}",

@@ -50,9 +50,18 @@ def read(store: ObjectStore, folder: str, part: documents.ParquetFile) -> pa.Tab
             "CanonicalUnreadable",
             f"{source} is not the file that was written: its SHA-256 differs. Restore another snapshot.",
         )
+    return parse(body, source)
+
+
+def parse(body: bytes, source: str) -> pa.Table:
+    """Read the content of a part.
+
+    Raises:
+        SnapshotCorruptError: `CanonicalUnreadable`, naming the source.
+    """
     try:
         return parquet.read_table(pa.BufferReader(body))
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Most complaints are OSErrors.
         raise errors.SnapshotCorruptError(
             "CanonicalUnreadable", f"{source} is not a Parquet file: {error}. Restore another snapshot."
         ) from error

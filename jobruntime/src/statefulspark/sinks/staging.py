@@ -124,22 +124,36 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
     """Read staged rows in order, one file and one row group at a time.
 
     Raises:
-        StateUnknownError: `StagedRowsMissing`: a file is missing before its rows were committed.
+        StateUnknownError: `StagedRowsMissing` or `StagedRowsUnreadable`: a file is missing, or is not the one that was
+            written, before its rows were committed.
     """
     store = _store(context)
     for file in staged.files:
+        where = f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, but its rows are"
+        remedy = (
+            "Restore the object, for example from a version of the bucket, or restore the job from an older snapshot."
+        )
         try:
             body = store.read(file.path)
         except errors.ObjectNotFoundError as error:
             raise errors.StateUnknownError(
                 "StagedRowsMissing",
-                f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, but its rows are "
-                f"missing: {store.uri}/{file.path} ({file.rows} rows) does not exist. Restore the object, for example from "
-                "a version of the bucket, or restore the job from an older snapshot.",
+                f"{where} missing: {store.uri}/{file.path} ({file.rows} rows) does not exist. {remedy}",
             ) from error
-        with parquet.ParquetFile(io.BytesIO(body)) as opened:
-            for group in range(opened.num_row_groups):
-                yield from opened.iter_batches(ROW_GROUP_ROWS, [group])
+        try:
+            yield from batches(body)
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Most complaints are OSErrors.
+            raise errors.StateUnknownError(
+                "StagedRowsUnreadable",
+                f"{where} unreadable: {store.uri}/{file.path} is no Parquet file: {error}. {remedy}",
+            ) from error
+
+
+def batches(body: bytes) -> Iterator[pa.RecordBatch]:
+    """Read the rows of one file, one row group at a time."""
+    with parquet.ParquetFile(io.BytesIO(body)) as opened:
+        for group in range(opened.num_row_groups):
+            yield from opened.iter_batches(ROW_GROUP_ROWS, [group])
 
 
 def _store(context: SinkContext) -> ObjectStore:
