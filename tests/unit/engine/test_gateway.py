@@ -100,7 +100,9 @@ def test_without_java_the_error_names_what_is_needed(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("version", ["1.8.0_442", "11.0.26"])
 def test_an_older_java_is_refused_before_it_starts(java: Path, version: str) -> None:
     (java.parent / "release").write_text(f'IMPLEMENTOR="Debian"\nJAVA_VERSION="{version}"\n')
-    refusal = rf"{java.parent} has Java {version.split('.')[0]}, and Spark needs Java 17 or newer; set JAVA_HOME to one\."
+    refusal = (
+        rf"{java.parent} has Java {version.split('.')[0]}, and Spark needs Java 17 or newer; set JAVA_HOME to one\."
+    )
 
     with pytest.raises(errors.InternalError, match=refusal) as refused:
         gateway.launch({})
