@@ -90,6 +90,11 @@ def build_session(endpoint: str, settings: dict[str, str] | None = None) -> Spar
     return session
 
 
+def has_ended() -> bool:
+    """Tell whether the JVM of this process has ended."""
+    return any(launched.process.poll() is not None for launched in _jvms)
+
+
 @pytest.fixture(scope="session")
 def spark(s3: S3Server) -> Iterator[SparkSession]:
     session = build_session(s3.endpoint)

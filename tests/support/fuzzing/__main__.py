@@ -1,6 +1,7 @@
 """Look for input that crashes a reader, and for requests that the driver answers otherwise than it says; see `make fuzz`.
 
-Readers are tried by atheris, guided by the code that an input reaches; the driver's API is tried by Schemathesis.
+Readers are tried by atheris, guided by the code that an input reaches. Schemathesis tries the driver's API. Spark's readers of
+state read changed files in a JVM.
 Each has its time and its own process. What was found useful stays in build/fuzz, and the next run begins with it.
 A crash is a file there: add its bytes to tests/unit/test_hostile_bytes.py, and mend the reader. A wrong answer is printed
 with its request: add it to tests/unit/server.
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from fuzzing import driverapi, targets
+from fuzzing import driverapi, sparkstate, targets
 
 _CORPUS = Path("build", "fuzz")
 _LONGEST_INPUT = 20_000
@@ -73,6 +74,7 @@ def _is_never_crashed(target: targets.Target, corpus: Path, seconds: int) -> boo
 _CHECKS: Mapping[str, Callable[[Path, int], bool]] = {
     **{target.name: functools.partial(_is_never_crashed, target) for target in targets.TARGETS},
     driverapi.NAME: driverapi.survives,
+    sparkstate.NAME: sparkstate.survives,
 }
 """What can be tried, by name: each takes its folder and its time, and tells whether it survived."""
 
