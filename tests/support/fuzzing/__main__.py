@@ -1,7 +1,8 @@
 """Look for input that crashes a reader, and for requests that the driver answers otherwise than it says; see `make fuzz`.
 
-Readers are tried by atheris, guided by the code that an input reaches. Schemathesis tries the driver's API. Spark's readers of
+Atheris tries readers, guided by the code that an input reaches. Schemathesis tries the driver's API. Spark's readers of
 state read changed files in a JVM.
+
 Each has its time and its own process. What was found useful stays in build/fuzz, and the next run begins with it.
 A crash is a file there: add its bytes to tests/unit/test_hostile_bytes.py, and mend the reader. A wrong answer is printed
 with its request: add it to tests/unit/server.

@@ -106,9 +106,9 @@ def access(subject: Subject) -> tuple[Manifest, ...]:
         "metadata": metadata(job, name, names.labels(job.name)),
     }
     rights = _rights(job, name, ["pods", "configmaps", "services"])
-    if executor.makes_claims(subject.spec):
-        rights += _rights(job, names.claims_role(job.name), ["persistentvolumeclaims"])
-    return account, *rights
+    if not executor.makes_claims(subject.spec):
+        return account, *rights
+    return account, *rights, *_rights(job, names.claims_role(job.name), ["persistentvolumeclaims"])
 
 
 def _rights(job: Job, name: str, resources: list[JsonValue]) -> tuple[Manifest, Manifest]:
