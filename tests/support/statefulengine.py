@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+import struct
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as api
+from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
 from statefulspark.operators.keyed import packing
 from transformworld import schema
 
@@ -27,6 +31,7 @@ class Engine:
         self._key: tuple[int] | None = None
         self.timers: set[tuple[int, tuple[int]]] = set()
         self._times = (0, 0)
+        self._answers: deque[bytes] = deque()
         self.is_driver = False
 
     @property
@@ -49,14 +54,52 @@ class Engine:
     def remove_implicit_key(self) -> None:
         self._key = None
 
-    def getValueState(self, name: str, _: object) -> _State:  # noqa: N802
-        return _State(self, self._states.setdefault(name, {}))
+    def getValueState(self, name: str, _: object) -> None:  # noqa: N802
+        self._states.setdefault(name, {})
 
-    def getMapState(self, name: str, _: object, __: object) -> _State:  # noqa: N802
-        return _State(self, self._states.setdefault(name, {}))
+    def getMapState(self, name: str, _: object, __: object) -> None:  # noqa: N802
+        self._states.setdefault(name, {})
 
-    def registerTimer(self, at_ms: int) -> None:  # noqa: N802
-        self.timers.add((at_ms, self.key))
+    @property
+    def sockfile(self) -> Engine:
+        """Where requests are written."""
+        return self
+
+    def write(self, requests: bytes) -> None:
+        """Answer requests, as Spark's state server does."""
+        at = 0
+        while at < len(requests):
+            _, length = struct.unpack_from(">ii", requests, at)
+            at += 8 + length
+            self._answers.append(self._answer(messages.StateRequest.FromString(requests[at - length : at])))
+
+    def flush(self) -> None:
+        """Do nothing: requests are answered when they are written."""
+
+    def _receive_proto_message(self) -> tuple[int, str, bytes]:
+        return 0, "", self._answers.popleft()
+
+    def _answer(self, request: Any) -> bytes:
+        loads, dumps = pickle.loads, pickle.dumps
+        if request.HasField("implicitGroupingKeyRequest"):
+            self._key = loads(request.implicitGroupingKeyRequest.setImplicitKey.key)
+            return b""
+        if request.HasField("statefulProcessorCall"):
+            register = request.statefulProcessorCall.timerStateCall.register
+            self.timers.add((register.expiryTimestampMs, self.key))
+            return b""
+        kind = request.stateVariableRequest.WhichOneof("method")
+        call = getattr(request.stateVariableRequest, kind)
+        rows, method = self._states[call.stateName], call.WhichOneof("method")
+        asked = getattr(call, method)
+        row = (self.key, loads(asked.userKey)) if kind == "mapStateCall" else self.key
+        if method in ("get", "getValue"):
+            return dumps(rows[row]) if row in rows else b""
+        if method == "removeKey":
+            rows.pop(row, None)
+        else:
+            rows[row] = loads(asked.value)
+        return b""
 
     @property
     def key(self) -> tuple[int]:
@@ -94,28 +137,6 @@ class Engine:
         self.remove_implicit_key()
         processor.close()
         return [row for frame in output for row in _named(frame, processor).to_dict("records")]
-
-
-class _State:
-    """A value state, or a map state, of whichever key is current."""
-
-    def __init__(self, engine: Engine, rows: dict[object, object]) -> None:
-        self._engine, self._rows = engine, rows
-
-    def get(self) -> object:
-        return self._rows.get(self._engine.key)
-
-    def update(self, value: object) -> None:
-        self._rows[self._engine.key] = value
-
-    def getValue(self, entry: object) -> object:  # noqa: N802
-        return self._rows.get((self._engine.key, entry))
-
-    def updateValue(self, entry: object, value: object) -> None:  # noqa: N802
-        self._rows[self._engine.key, entry] = value
-
-    def removeKey(self, entry: object) -> None:  # noqa: N802
-        self._rows.pop((self._engine.key, entry), None)
 
 
 def _named(frame: pd.DataFrame, processor: Any) -> pd.DataFrame:

@@ -329,13 +329,18 @@ def open_cache(uid: str, *, cache_bytes: int, disk_bytes: int | None) -> Operato
         disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 uses no disk.
     """
     WORKER_CACHE.limit(memory_bytes(cache_bytes, os.environ))
-    directories = [name for name in os.environ.get(_LOCAL_DIRECTORIES, "").split(",") if name]
+    directories = local_directories()
     if disk_bytes == 0 or not directories:
         return WORKER_CACHE.for_operator(uid)
     folder = Path(directories[zlib.crc32(uid.encode()) % len(directories)]) / _FOLDER / uid
     disk = _DISKS.setdefault(folder, DiskViews(folder))
     disk.limit_bytes = disk_bytes
     return WORKER_CACHE.for_operator(uid, disk)
+
+
+def local_directories() -> list[str]:
+    """Return Spark's local directories of this executor."""
+    return [name for name in os.environ.get(_LOCAL_DIRECTORIES, "").split(",") if name]
 
 
 def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:

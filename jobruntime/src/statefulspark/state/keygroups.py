@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import functools
 import struct
 from collections.abc import Sequence
 
@@ -76,6 +77,7 @@ def hashed_as(type_name: str) -> str:
     return _HASHED_AS.get(type_name, type_name)
 
 
+@functools.lru_cache(maxsize=MAX_PARALLELISM_LIMIT)
 def mark(group: int) -> int:
     """Return the 32-bit integer whose Spark hash is the number of the key group.
 

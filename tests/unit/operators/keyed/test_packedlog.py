@@ -12,7 +12,7 @@ from statefulspark import errors
 from statefulspark.operators.keyed import packedlog
 from statefulspark.packs import names, ranges, reading, window
 from statefulspark.packs.sizes import PartitionPacks
-from statefulspark.state import functions, heads, keygroups, store
+from statefulspark.state import functions, heads, store
 from statefulspark.storage import ObjectInfo
 from statefulspark.testing import stores
 
@@ -41,11 +41,11 @@ class PartitionState:
     def attempt(self) -> PartitionState:
         return PartitionState(self.reader.store, {group: log.attempt() for group, log in self.logs.items()})  # type: ignore[arg-type]
 
-    def enter(self, column_value: int) -> None:
-        self.group = keygroups.marked(column_value)
+    def enter(self, group: int) -> None:
+        self.group = group
 
-    def leave(self) -> None:
-        self.group = -1
+    def read_heads(self, groups: Iterable[int]) -> None:
+        pass
 
     def head(self) -> heads.GroupHead | None:
         return self.logs[self.group].head()
@@ -114,7 +114,7 @@ class Job:
         declared, worker = self.declared[partition], self.workers[partition]
         for group in groups:
             if group in changes:
-                log.enter(keygroups.mark(group))
+                log.enter(group)
                 worker.run(log, _setting(declared, changes[group]), group=group)
         log.finish()
         return attempt
@@ -236,7 +236,7 @@ def test_a_partition_without_state_writes_no_pack() -> None:
     state = PartitionState(stores.MemoryStore(), {0: MemoryLog()})
     place = packedlog.PackPlace(state.reader.store, "mean", 1, 0, 3, 1, (0,))
     log = packedlog.PackedLog(state, lambda _: place, _SMALL, lambda _: True)
-    log.enter(keygroups.mark(0))
+    log.enter(0)
 
     assert log.head() is None
     assert log.finish() is None
@@ -366,7 +366,7 @@ def test_a_key_group_that_is_written_twice_in_a_batch_is_in_its_pack_once() -> N
     declared = Totals()
     worker = Worker(declared, new_ids())
     for value in "ab":
-        log.enter(keygroups.mark(0))
+        log.enter(0)
         worker.run(log, _setting(declared, {"key": value}))
     name = log.finish()
 

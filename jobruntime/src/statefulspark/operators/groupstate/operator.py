@@ -103,7 +103,7 @@ def apply_in_pandas_with_state(
             wrapped, uid, method=wrapped.name, domains=settings.domains, ttl_change=settings.ttl_change
         ),
     )
-    packed = operator.pack_by_group(source.df, transform_operator.parts(source), groups, settings)
+    packed = operator.pack_by_partition(source.df, transform_operator.parts(source), groups, settings)
     return packed.transformWithStateInPandas(
         function.GroupStateProcessor(wrapped, settings, handling), call.output, output_mode, call.timeout.mode.value
     )

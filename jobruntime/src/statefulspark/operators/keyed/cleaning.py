@@ -1,25 +1,26 @@
 """Incremental cleanup of expired entries in key groups without rows: some at the end of each batch, all of them in turn.
 
 Each access to a state checks some entries (`cleanup_incrementally` of a `Ttl`). Entries of the current key group are
-checked at once; the rest is pending for the other key groups of the partition. The state server can access these too: its
-current key group is the one set last.
+checked at once; the rest is pending for the other key groups of the partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark import TaskContext
 
-from statefulspark.state import cache, functions, keygroups, store, ttl
+from statefulspark.state import cache, functions, store, ttl
 
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 """Set by Spark for a query whose offset log has another number than its session."""
+_DEFAULT_PARTITIONS = 200
+"""Spark's, in a session that has set none."""
 _ROUNDS: dict[tuple[str, str, int, int], ttl.CleanupRound] = {}
 """Rounds of this Python worker by operator, state, partition, and number of partitions."""
 
@@ -27,14 +28,11 @@ _ROUNDS: dict[tuple[str, str, int, int], ttl.CleanupRound] = {}
 class PartitionLog(store.ChunkLog, Protocol):
     """A view of Spark's state, one key group at a time."""
 
-    def set_group(self, group: int) -> None:
-        """Say which key group is the current one; Spark has set it."""
+    def enter(self, group: int) -> None:
+        """Make a key group the current one."""
 
-    def enter(self, column_value: int) -> None:
-        """Set the current key group by its value in the column `key_group`."""
-
-    def leave(self) -> None:
-        """Clear the current key group."""
+    def read_heads(self, groups: Iterable[int]) -> None:
+        """Read the heads of key groups that will be used, in one go."""
 
     def finish(self) -> object:
         """End the batch, before Spark commits the partition."""
@@ -74,9 +72,10 @@ def partitions_of_task() -> int:
     """Return the number of partitions of the query whose task runs.
 
     Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query, or
-    the one that its state has kept. The task number cannot be used, because it counts all branches of the query.
+    the one that its state has kept; without any setting it is Spark's default. The task number cannot be used, because it
+    counts all branches of the query.
     """
-    return int(task_property(_STATE_PARTITIONS) or task_property(_PARTITIONS) or 1)
+    return int(task_property(_STATE_PARTITIONS) or task_property(_PARTITIONS) or _DEFAULT_PARTITIONS)
 
 
 def task_property(name: str) -> str | None:
@@ -108,10 +107,9 @@ def clean(context: functions.BatchContext, partition: Partition, *, new_id: Call
                 cleaner.round.pending_entries = 0  # more pending entries than all groups have
                 break
             visited.add(group)
-            partition.log.enter(keygroups.mark(group))
+            partition.log.enter(group)
             if not _clean_group(context, cleaner, partition, group, new_id):
                 break
-    partition.log.leave()
 
 
 def _clean_group(

@@ -1,18 +1,21 @@
-"""The chunk log of the current key group in Spark's state store: one value state and one map state per operator.
+"""The chunk logs of a partition's key groups in Spark's state store: one value state and one map state per operator.
 
-Their names contain the operator's uid, so that state can be matched with operators
-from storage alone.
+The state of a key group is stored under its mark as grouping key, whichever partition it is in. The names of the states
+contain the operator's uid, so that state can be matched with operators from storage alone.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import cast
 
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark.contract import statevariables, watermark
-from statefulspark.operators.keyed import packedlog
+from statefulspark.operators.keyed import packedlog, stateserver
 from statefulspark.packs import ranges
-from statefulspark.state import heads
+from statefulspark.state import heads, keygroups
 from statefulspark.storage import StorageOptions
 
 _HEAD = spark_types.StructType(
@@ -33,7 +36,10 @@ _CHUNK = spark_types.StructType(
 
 
 class SparkChunkLog:
-    """Chunks of Spark's current key group."""
+    """The chunks of a partition's key groups; those of the one that was entered last can be used.
+
+    What is written waits in `StateServer` until `flush`.
+    """
 
     def __init__(
         self,
@@ -42,26 +48,41 @@ class SparkChunkLog:
         options: StorageOptions | None = None,
     ) -> None:
         self._uid, self._options = uid, options
-        self._handle = handle
-        self._head = handle.getValueState(statevariables.head(uid), _HEAD)
-        self._log = handle.getMapState(statevariables.log(uid), _VERSION, _CHUNK)
+        self._client = handle._statefulProcessorApiClient
+        self._head_name, self._log_name = statevariables.head(uid), statevariables.log(uid)
+        handle.getValueState(self._head_name, _HEAD)
+        handle.getMapState(self._log_name, _VERSION, _CHUNK)
+        self.server = stateserver.StateServer(self._client)
+        self._heads: dict[int, heads.GroupHead | None] = {}
+        self._group = -1
+
+    def enter(self, group: int) -> None:
+        """Make a key group the current one."""
+        self._group = group
+
+    def read_heads(self, groups: Iterable[int]) -> None:
+        """Read the heads of key groups that will be used. Cost: one wait for some hundred."""
+        missing = [group for group in groups if group not in self._heads]
+        if missing:
+            stored = self.server.values(self._head_name, map(keygroups.mark, missing))
+            self._heads.update(zip(missing, map(_parse_head, stored), strict=True))
 
     def head(self) -> heads.GroupHead | None:
         """Return the head, or None if the group was never written."""
-        stored = self._head.get()
-        if stored is None:
-            return None
-        version, unique_id, _, layout = stored
-        return heads.GroupHead.from_layout(version, unique_id, bytes(layout))
+        self.read_heads((self._group,))
+        return self._heads[self._group]
 
     def set_head(self, head: heads.GroupHead) -> None:
         """Replace the head."""
-        self._head.update((head.version, head.unique_id, head.base, head.pack_layout()))
+        self._heads[self._group] = head
+        self.server.put_value(
+            self._head_name, self._mark, (head.version, head.unique_id, head.base, head.pack_layout())
+        )
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:
         """Return id and bytes of a chunk, or None when there is none."""
-        stored = self._log.getValue((version,))
-        return None if stored is None else (stored[0], bytes(stored[1]))
+        stored = self.server.entry(self._log_name, self._mark, version)
+        return None if stored is None else (cast("str", stored[0]), bytes(cast("bytes", stored[1])))
 
     def packed_chunk(self, where: ranges.PackRange) -> bytes:
         """Return the bytes of a chunk in a pack. Cost: a GET of that range."""
@@ -69,11 +90,11 @@ class SparkChunkLog:
 
     def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
         """Store a chunk."""
-        self._log.updateValue((version,), (unique_id, blob))
+        self.server.put_entry(self._log_name, self._mark, version, (unique_id, blob))
 
     def remove_chunk(self, version: int) -> None:
         """Remove a chunk."""
-        self._log.removeKey((version,))
+        self.server.remove_entry(self._log_name, self._mark, version)
 
     def times(self) -> tuple[int, int]:
         """Return processing time and watermark of the batch, in milliseconds since 1970; a missing one is < 1.
@@ -81,30 +102,27 @@ class SparkChunkLog:
         Spark passes them to the processor only with a time mode; the state server always has them. They are stored in the
         offset log, so a replayed batch has the same.
         """
-        times: tuple[int, int] = self._handle._statefulProcessorApiClient.get_timestamps("processingtime")
+        times: tuple[int, int] = self._client.get_timestamps("processingtime")
         return times
-
-    def set_group(self, group: int) -> None:
-        """Do nothing: Spark has set the current key group."""
-
-    def finish(self) -> None:
-        """Do nothing: Spark's state store has everything."""
-
-    def enter(self, column_value: int) -> None:
-        """Set the current key group to another one of the partition.
-
-        Args:
-            column_value: Its value in the column `key_group`.
-        """
-        self._handle._statefulProcessorApiClient.set_implicit_key((column_value,))
-
-    def leave(self) -> None:
-        """Clear the current key group, as Spark does before a processor is closed."""
-        self._handle._statefulProcessorApiClient.remove_implicit_key()
 
     def wake_at(self, moment_ms: int) -> None:
         """Register a Spark timer that wakes the current key group at a time; idempotent.
 
         Later times than the end of event time become due at the end of event time.
         """
-        self._handle.registerTimer(max(1, min(moment_ms, watermark.END_OF_TIME_MS - 1)))
+        self.server.put_timer(self._mark, max(1, min(moment_ms, watermark.END_OF_TIME_MS - 1)))
+
+    def finish(self) -> None:
+        """Write what waits."""
+        self.server.flush()
+
+    @property
+    def _mark(self) -> int:
+        return keygroups.mark(self._group)
+
+
+def _parse_head(stored: stateserver.Value | None) -> heads.GroupHead | None:
+    if stored is None:
+        return None
+    version, unique_id, _, layout = stored
+    return heads.GroupHead.from_layout(cast("int", version), cast("str", unique_id), bytes(cast("bytes", layout)))

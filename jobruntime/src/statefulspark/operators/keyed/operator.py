@@ -1,7 +1,7 @@
 """`keyed_process` and its short forms: a function over the rows of each key, with state, as a step of a streaming query.
 
-Spark's stateful operator calls the JVM for each key and access. Here rows are grouped by key group, so a batch needs a
-few JVM calls per key group, and keys are processed in Python.
+Spark's stateful operator calls the JVM for each key and access. Here rows are grouped by partition, state is stored by key
+group, and keys are processed in Python, so a batch needs a few exchanges with the JVM.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def keyed_process(
         counted=counting.accumulator(df.sparkSession.sparkContext),
     )
     parts = [df[frame_columns.quoted(column)] for column in columns]
-    return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(
+    return pack_by_partition(df, parts, groups, settings).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
         _OUTPUT_MODE,
@@ -151,10 +151,10 @@ def key_type(df: DataFrame, columns: tuple[str, ...]) -> str:
     return ", ".join(df.schema[column].dataType.simpleString() for column in columns)
 
 
-def pack_by_group(
+def pack_by_partition(
     df: DataFrame, parts: Sequence[Column], max_parallelism: int, settings: processor.OperatorSettings
 ) -> GroupedData:
-    """Pack the rows of a frame and group them by key group, as input of an operator.
+    """Pack the rows of a frame and group them by partition, as input of an operator.
 
     Args:
         df: The rows.

@@ -25,7 +25,7 @@ from statefulspark.operators.keyed import cleaning
 from statefulspark.packs import garbage, names, reading, window
 from statefulspark.packs.ranges import PackedChunk, PackRange
 from statefulspark.packs.sizes import PartitionPacks
-from statefulspark.state import heads, keygroups
+from statefulspark.state import heads
 from statefulspark.storage import ObjectStore, StorageOptions
 
 if TYPE_CHECKING:
@@ -127,18 +127,14 @@ class PackedLog:
         self._heads: dict[int, heads.GroupHead] = {}
         self._waiting_bytes = 0
 
-    def set_group(self, group: int) -> None:
-        """Say which key group is the current one; Spark has set it."""
+    def enter(self, group: int) -> None:
+        """Make a key group the current one."""
         self._group = group
+        self._log.enter(group)
 
-    def enter(self, column_value: int) -> None:
-        """Set the current key group by its value in the column `key_group`."""
-        self._group = keygroups.marked(column_value)
-        self._log.enter(column_value)
-
-    def leave(self) -> None:
-        """Clear the current key group."""
-        self._log.leave()
+    def read_heads(self, groups: Iterable[int]) -> None:
+        """Read the heads of key groups that will be used, in one go."""
+        self._log.read_heads(groups)
 
     def head(self) -> heads.GroupHead | None:
         """Return the head, or None if the group was never written."""
@@ -156,7 +152,7 @@ class PackedLog:
         self._heads[self._group] = head
         if self._waiting_bytes >= self._thresholds.part_bytes:
             self._write_part()
-            self._enter(self._group)
+            self._log.enter(self._group)
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:
         """Return id and bytes of a chunk, or None when there is none."""
@@ -233,12 +229,10 @@ class PackedLog:
 
     def _write_inline(self) -> None:
         for group, head in self._heads.items():
-            self._enter(group)
+            self._log.enter(group)
             for version, (unique_id, blob) in self._chunks.get(group, {}).items():
                 self._log.put_chunk(version, unique_id, blob)
             self._log.set_head(head)
-        if self._heads:
-            self._log.leave()
         self._forget()
 
     def _write(self, place: PackPlace, *, takes_over: bool) -> names.PackName | None:
@@ -267,18 +261,18 @@ class PackedLog:
         for group in sorted({group for group, _ in places} | self._heads.keys()):
             head = by_group[group]
             runs = [dataclasses.replace(run, packed=places.get((group, run.version), run.packed)) for run in head.runs]
-            self._enter(group)
+            self._log.enter(group)
             self._log.set_head(dataclasses.replace(head, runs=tuple(runs)))
-        self._log.leave()
         return name
 
-    def _all_heads(self, groups: Iterable[int]) -> dict[int, heads.GroupHead]:
+    def _all_heads(self, groups: Sequence[int]) -> dict[int, heads.GroupHead]:
         """Return the heads of all key groups of the partition after the batch."""
         by_group: dict[int, heads.GroupHead] = {}
+        self._log.read_heads(groups)
         for group in groups:
             head = self._heads.get(group)
             if head is None:
-                self._enter(group)
+                self._log.enter(group)
                 head = self._log.head()
                 self._committed.setdefault(group, head)
             if head is not None:
@@ -305,9 +299,6 @@ class PackedLog:
             for run in head.runs
             if run.packed is not None and run.packed.pack in chosen
         ]
-
-    def _enter(self, group: int) -> None:
-        self._log.enter(keygroups.mark(group))
 
 
 def _runs(of_groups: Iterable[heads.GroupHead | None]) -> Sequence[heads.ChunkRun]:

@@ -1,8 +1,9 @@
 """The stateful processor that runs a keyed function over the key groups of a partition.
 
-Spark calls it once per key group and batch with the packed rows of the group, and also for key groups without rows that
-have due timers. State is stored in Spark's state store as chunks; the tables built from them are cached in this worker
-process between batches (`cache`) and validated each time.
+Spark calls it once per batch with the packed rows of the partition, and then for each key group that has due timers. It
+reads the heads of all key groups with rows in one go, and writes all changes in one go. State is stored in Spark's state
+store as chunks; the tables built from them are cached in this worker process between batches (`cache`) and validated each
+time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ from statefulspark.storage import StorageOptions
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark import Accumulator
+
+
+_FRAME_ROWS = 10_000
+"""So many rows of output are at least one frame."""
 
 
 @contextlib.contextmanager
@@ -110,6 +115,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._settings = settings
         self._context: functions.BatchContext | None = None
         self._done: set[int] = set()
+        self._frame_rows = _FRAME_ROWS
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
@@ -130,10 +136,10 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Process the rows and timers of one key group."""
+        """Process the rows of the partition, and the timers of key groups with rows."""
         with self._internal_errors():
-            table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
-            yield from self._process_group(keygroups.marked(int(key[0])), table)
+            yield from self._process_rows(packing.PartitionRows(blob for frame in rows for blob in frame[packing.ROWS]))
+            self._spark.server.flush()
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -145,7 +151,31 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         group = keygroups.marked(int(key[0]))
         with self._internal_errors():
             if group not in self._done:
-                yield from self._process_group(group, None)
+                yield from self._frames_of(self._process_group(group, None))
+                # Spark deletes the timer of the current key.
+                self._spark.server.flush(keygroups.mark(group))
+
+    def _process_rows(self, partition: packing.PartitionRows) -> Iterator[pd.DataFrame]:
+        """Process the key groups of a partition that have rows; the output of many small ones is one frame."""
+        self._log.read_heads(partition.groups)
+        gathered: list[object] = []
+        for group in partition.groups:
+            output = self._process_group(group, partition.take(group))
+            if isinstance(output, pa.Table):
+                yield from self._frames_of(output)
+                continue
+            gathered.extend(output)
+            if len(gathered) >= self._frame_rows:
+                yield from self._frames_of(gathered)
+                gathered = []
+        yield from self._frames_of(gathered)
+
+    def _frames_of(self, output: list[object] | pa.Table) -> Iterator[pd.DataFrame]:
+        """Yield the frames of some output, if there is any."""
+        if len(output):
+            with collection_paused():
+                frame = self._output.to_pandas(output)
+            yield frame
 
     def close(self) -> None:
         """Close the function, if it was opened."""
@@ -156,6 +186,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                     partition = cleaning.Partition(self._log, self._tables, self._settings.key_type)
                     cleaning.clean(self._context, partition, new_id=new_id)
                 self._log.finish()
+                self._spark.finish()
                 context, self._context = self._context, None
                 self._close_function()
                 if self._settings.counted is not None and not context.is_rehearsal:
@@ -166,14 +197,15 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         """Report errors of our own code as internal; errors of user code are caught at each call."""
         return spark_errors.ours(f"Keyed operator '{self._settings.uid}'")
 
-    def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+    def _process_group(self, group: int, table: pa.Table | None) -> list[object] | pa.Table:
+        """Process the rows and timers of a key group; return the output."""
         context = self._context
         if context is None:
             context = self._open()
             if context.cleans_on_the_way:
                 groups = self._settings.key_groups
                 cleaning.assign_rounds(context, self._settings.uid, group=group, groups=groups)
-        self._log.set_group(group)
+        self._log.enter(group)
         with collection_paused():
             keys, in_arrays = self._batch_keys(context, table), context.has_arrays_only
             loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=in_arrays, due_ms=context.due_ms)
@@ -193,9 +225,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                 self._spark.wake_at(wake_ms)
         with collection_paused():
             loaded.commit(new_id=new_id, cutoffs_ms=context.cutoffs_ms, key_type=self._settings.key_type)
-            frame = self._output.to_pandas(output) if len(output) else None
-        if frame is not None:
-            yield frame
+        return output
 
     def _batch_keys(
         self, context: functions.BatchContext, table: pa.Table | None

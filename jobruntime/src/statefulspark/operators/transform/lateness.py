@@ -8,15 +8,17 @@ after a change of the number of partitions, no row is dropped in that batch.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
-from pyspark.sql.streaming import stateful_processor_api_client as client
 
-_PARTITION = (-1,)
+from statefulspark.operators.keyed import stateserver
+
+_PARTITION = -1
 """Used instead of a key group: -1 is neither the number nor the column value of one (`keygroups.mark`)."""
 _METADATA = "spark.watermarkDelayMs"
 _SCHEMA = spark_types.StructType([spark_types.StructField("watermark_ms", spark_types.LongType())])
@@ -61,40 +63,35 @@ class WatermarkLog:
 
     Args:
         handle: Spark's handle of this operator.
+        server: The task's state.
         uid: The operator's uid.
     """
 
-    def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str) -> None:
-        self._client = handle._statefulProcessorApiClient
-        self._stored = handle.getValueState(f"late_{uid}", _SCHEMA)
+    def __init__(
+        self, handle: stateful_processor.StatefulProcessorHandle, server: stateserver.StateServer, uid: str
+    ) -> None:
+        self._server, self._name = server, f"late_{uid}"
+        handle.getValueState(self._name, _SCHEMA)
         self._before_ms: int | None = None
         self._is_read = False
 
-    def previous_ms(self, current: int, now_ms: int) -> int | None:
+    def previous_ms(self, now_ms: int) -> int | None:
         """Return the watermark of the previous batch; None when unknown.
 
         Args:
-            current: Spark's key of the current key group, which is restored as the current one.
             now_ms: The watermark of this batch. If it is 0, the initial value, the previous one was 0 too.
         """
-        if not self._is_read:
-            self._read()
-            self._client.set_implicit_key((current,))
+        self._read()
         return 0 if self._before_ms is None and now_ms <= 0 else self._before_ms
 
     def record(self, watermark_ms: int) -> None:
         """Store the watermark of this batch, after all key groups."""
-        if self._client.handle_state is client.StatefulProcessorHandleState.PRE_INIT:
-            return  # Spark also initialises on the driver, without state.
-        if not self._is_read:
-            self._read()
+        self._read()
         if watermark_ms != self._before_ms:
-            self._client.set_implicit_key(_PARTITION)
-            self._stored.update((watermark_ms,))
-        self._client.remove_implicit_key()
+            self._server.put_value(self._name, _PARTITION, (watermark_ms,))
 
     def _read(self) -> None:
-        self._client.set_implicit_key(_PARTITION)
-        stored = self._stored.get()
-        self._before_ms = None if stored is None else stored[0]
-        self._is_read = True
+        if not self._is_read:
+            (stored,) = self._server.values(self._name, (_PARTITION,))
+            self._before_ms = None if stored is None else cast("int", stored[0])
+            self._is_read = True

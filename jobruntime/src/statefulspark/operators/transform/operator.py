@@ -140,13 +140,15 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
             ttl_change=settings.ttl_change,
         ),
     )
-    packed = operator.pack_by_group(source.df, parts(source), groups, settings)
+    packed = operator.pack_by_partition(source.df, parts(source), groups, settings)
     return packed.transformWithStateInPandas(
         processor.TransformProcessor(wrapped, settings, handling),
         settings.schema,
         output_mode,
         mode.value,
-        None if initial is None else operator.pack_by_group(initial.df, _parts_as(initial, source), groups, settings),
+        None
+        if initial is None
+        else operator.pack_by_partition(initial.df, _parts_as(initial, source), groups, settings),
         call.event_time_column,
     )
 

@@ -1,4 +1,4 @@
-"""Converts the output of a processor to frames for Spark: Rows to columns as Spark does, frames unchanged.
+"""Converts the Rows that a processor returns to frames, column by column as Spark does.
 
 In Rows a map is a dict or a list of pairs, like the maps of the input. Arrow accepts both at any level; the Spark
 operator below ours accepts only dicts. So nested values are converted by Arrow to values with dicts.
@@ -53,14 +53,6 @@ class RowOutput(frames.OutputSchema):
         shape = self._shapes[index]
         shaped = column if shape is None else list(map(shape, column))
         return frames.for_pandas_nested(shaped, self._types[index])
-
-
-class FrameOutput:
-    """Passes pandas frames unchanged; Spark checks them."""
-
-    def to_pandas(self, frames: list[object]) -> list[object]:
-        """Return the frames."""
-        return frames
 
 
 def _shape(kind: spark_types.DataType) -> Shape | None:

@@ -59,6 +59,7 @@ class TransformProcessor(processor.KeyedProcessor):
         super().__init__(wrapped, settings)
         self._wrapped, self._handling = wrapped, handling
         self._initializes = False
+        self._frame_rows = 1 if handling.frames else self._frame_rows
         self._overdue: set[int] = set()
         self._group = -1
 
@@ -68,7 +69,7 @@ class TransformProcessor(processor.KeyedProcessor):
         self._client = handle._statefulProcessorApiClient
         self._wrapped.parse_schema = self._client._parse_string_schema
         if self._handling.late is not None:
-            self._watermarks = lateness.WatermarkLog(handle, self._settings.uid)
+            self._watermarks = lateness.WatermarkLog(handle, self._spark.server, self._settings.uid)
 
     def handleInitialState(  # noqa: N802 - Spark's name
         self,
@@ -78,13 +79,15 @@ class TransformProcessor(processor.KeyedProcessor):
     ) -> None:
         """Pass the initial state of a key group to the processor; its rows may follow."""
         self._initializes = True
-        group = keygroups.marked(int(key[0]))
+        partition = packing.PartitionRows(initialState[packing.ROWS])
+        groups = partition.groups
         with self._internal_errors():
-            for _ in self._process_group(group, packing.unpack(list(initialState[packing.ROWS]))):
+            for _ in self._process_rows(partition):
                 pass
+            self._spark.server.flush()
         self._initializes = False
         # Timers that are already due fire after the rows; without rows Spark calls handleExpiredTimer.
-        self._done.discard(group)
+        self._done.difference_update(groups)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -97,29 +100,41 @@ class TransformProcessor(processor.KeyedProcessor):
         if keygroups.marked(int(key[0])) in self._overdue:
             # Spark removes the timer that fired, so another due one is set for the next batch.
             at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
+            self._log.enter(keygroups.marked(int(key[0])))
             self._spark.wake_at(at_ms - 1)
+            self._spark.server.flush(int(key[0]))
 
     def close(self) -> None:
         """Close the processor, which as in Spark is initialised even without rows, and store the watermark."""
         with self._internal_errors():
-            if self._client.handle_state is not client.StatefulProcessorHandleState.PRE_INIT:
+            if not self._is_on_driver:
                 self._context = self._context or self._open()
-                self._deleting.clean_others(self._groups(), self._load, self._commit)
+                # Key groups of other partitions are empty here.
+                groups = range(self._handling.max_parallelism)
+                self._log.read_heads(groups if self._deleting.is_due else ())
+                self._deleting.clean_others(groups, self._load, self._commit)
         super().close()
         self._overdue.clear()
-        if self._handling.late is not None:
+        if self._handling.late is not None and not self._is_on_driver:
             self._watermarks.record(self._spark.times()[1])
+            self._spark.finish()
 
-    def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+    @property
+    def _is_on_driver(self) -> bool:
+        """Whether Spark initialises the processor without state, to learn its states."""
+        return self._client.handle_state is client.StatefulProcessorHandleState.PRE_INIT
+
+    def _process_group(self, group: int, table: pa.Table | None) -> list[object] | pa.Table:
         self._group = group
         if table is not None and not self._initializes and self._handling.late is not None:
-            current = keygroups.mark(group)
-            table = self._handling.late.on_time(table, self._watermarks.previous_ms(current, self._spark.times()[1]))
+            table = self._handling.late.on_time(table, self._watermarks.previous_ms(self._spark.times()[1]))
         if self._context is None:
             self._context = self._open()
         self._deleting.clean(group, self._load, self._commit)
-        for output in super()._process_group(group, table):
-            yield from output if isinstance(output, list) else (output,)
+        return super()._process_group(group, table)
+
+    def _frames_of(self, output: list[object] | pa.Table) -> Iterator[pd.DataFrame]:
+        return iter(cast("list[pd.DataFrame]", output)) if self._handling.frames else super()._frames_of(output)
 
     def _batch_keys(
         self, context: functions.BatchContext, table: pa.Table | None
@@ -136,8 +151,7 @@ class TransformProcessor(processor.KeyedProcessor):
         # Imported here because it imports pandas; see `keyed.frames`.
         from statefulspark.operators.transform import outputs
 
-        rows = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
-        self._output = outputs.FrameOutput() if self._handling.frames else rows  # type: ignore[assignment]
+        self._output = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
         run = deleting.current_run() if self._wrapped.is_deletion_final else None
         self._deleting = deleting.StateDeletion(self._settings.uid, self._wrapped.deleted, run)
         return context
@@ -182,15 +196,8 @@ class TransformProcessor(processor.KeyedProcessor):
     def _function_name(self) -> str:
         return self._wrapped.name
 
-    def _groups(self) -> Iterator[int]:
-        """Set each key group as the current one in turn, including those of other partitions, which are empty here."""
-        for group in range(self._handling.max_parallelism):
-            self._client.set_implicit_key((keygroups.mark(group),))
-            yield group
-        self._client.remove_implicit_key()
-
     def _load(self, group: int) -> store.KeyGroup:
-        self._log.set_group(group)
+        self._log.enter(group)
         return store.load(self._log, self._tables, group)
 
     def _commit(self, loaded: store.KeyGroup) -> None:
@@ -202,4 +209,4 @@ class _Log(log.SparkChunkLog):
 
     def wake_at(self, moment_ms: int) -> None:
         """Register a Spark timer that wakes the current key group at a time; idempotent."""
-        self._handle.registerTimer(moment_ms)
+        self.server.put_timer(self._mark, moment_ms)
