@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import signal
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import processes
 from s3server import ACCESS_KEY, SECRET_KEY, S3Server
+from statefulspark.contract import api, config
 
 COMMAND = (sys.executable, "-m", "statefulspark.cli.main")
 """The command line, as a process of its own."""
@@ -23,6 +25,8 @@ ENVIRONMENT = {"SPARK_LOCAL_IP": processes.LOOPBACK, "JAVA_TOOL_OPTIONS": proces
 """What everything that starts a driver is given."""
 _SOURCES = Path(__file__).resolve().parents[2] / "jobruntime" / "src"
 _THREADS_ARE_PRINTED_S = 2.0
+TOKEN = "a-token"
+"""What each `Driver` asks of who calls its API."""
 _IS_UP = '"api listening"'
 
 
@@ -110,7 +114,7 @@ class Driver(SparkDriver):
         patience_s: float = 240.0,
         python: str = sys.executable,
     ) -> None:
-        own = {"PYTHONPATH": str(_SOURCES), "PYSPARK_PYTHON": python, **(environment or {})}
+        own = {"PYTHONPATH": str(_SOURCES), "PYSPARK_PYTHON": python, config.ENV_TOKEN: TOKEN, **(environment or {})}
         super().__init__(log, environment=own, patience_s=patience_s)
         self._command = [python, *COMMAND[1:], "run", str(job_file), "--storage", storage, "--api-port", "0", *flags]
 
@@ -128,6 +132,38 @@ class Driver(SparkDriver):
         """The port of its API."""
         (line,) = (line for line in self.output.splitlines() if _IS_UP in line)
         return int(json.loads(line)["port"])
+
+    def ask(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[int, dict[str, object]]:
+        """Call its API, and return the code and the answer."""
+        connection = http.client.HTTPConnection(processes.LOOPBACK, self.port, timeout=60)
+        try:
+            text = None if body is None else json.dumps(body)
+            connection.request(method, path, text, {"Authorization": f"Bearer {TOKEN}"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    @property
+    def status(self) -> api.JobStatus:
+        """What it says of itself."""
+        return api.JobStatus.model_validate(self.ask("GET", "/v1/status")[1])
+
+    def stands(self, state: api.StandbyState) -> api.StandbyStatus:
+        """Wait until a standby has a state."""
+        self.until(lambda: self.is_up, "it serves")
+
+        def told() -> api.StandbyStatus | None:
+            return self.status.standby
+
+        self.until(lambda: (standby := told()) is not None and standby.state is state, f"it is {state.value}")
+        standby = told()
+        assert standby is not None
+        return standby
+
+    def activate(self, epoch: int) -> tuple[int, dict[str, object]]:
+        """Have a standby take over."""
+        return self.ask("POST", "/v1/activate", {"requestId": f"take-{epoch}", "epoch": epoch})
 
     def drains(self) -> int:
         """Ask it to drain, as the kubelet does, wait for its end and return its exit code."""

@@ -186,12 +186,11 @@ def a_standby_pod(**changes: object) -> DriverPod:
     return dataclasses.replace(pod, **changes)  # type: ignore[arg-type]
 
 
-def standing_by(state: Preparation = Preparation.READY, **changes: object) -> JobStatus:
-    """Answer as a standby does."""
+def standing_by(state: Preparation = Preparation.READY, *, doing: str | None = None, **changes: object) -> JobStatus:
+    """Answer as a standby does, with the step that it is at."""
     word = StandbyWord(state=state, **changes)  # type: ignore[arg-type]
-    return JobStatus(
-        job="flights", namespace="demo", state=JobState.STANDBY, epoch=0, started_at=LONG_AGO, standby=word
-    )
+    answer = JobStatus(job="flights", namespace="demo", state=JobState.STANDBY, epoch=0, started_at=LONG_AGO)
+    return answer.model_copy(update={"standby": word, "message": doing})
 
 
 def warm(image: str = "i:2", **changes: object) -> StatefulSparkJobSpec:

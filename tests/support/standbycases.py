@@ -71,6 +71,7 @@ STOPPED = an_operation(OperationPhase.COMPLETED, location=SP, requested_at=NOW, 
 FOUND = StorageFacts(newest_epoch=1, savepoint=SavepointFact.FOUND)
 MISSING = StorageFacts(newest_epoch=1, savepoint=SavepointFact.MISSING)
 ACTIVATED = a_driver(DriverState.CREATING, epoch=2, revision=OTHER, pod=STANDBY_POD, decided_at=NOW)
+REHEARSES = "Rehearsing query 'delays': 1 of 2 batches, since 10:02:11 UTC."
 NEW_POD = a_pod(2, name=STANDBY_POD, uid="uid-s1", revision=OTHER)
 
 
@@ -280,6 +281,13 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the standby warms": warming(300),
         "the standby warms for too long": warming(301),
+        "the standby rehearses": preparing(
+            record=a_standby(StandbyState.WARMING, since=NOW), answer=standing_by(Preparation.WARMING, doing=REHEARSES)
+        ),
+        "the standby rehearses for too long": preparing(
+            record=a_standby(StandbyState.WARMING, since=NOW - 301 * SECOND),
+            answer=standing_by(Preparation.WARMING, doing=REHEARSES),
+        ),
         "the standby warms for too long and says why": preparing(
             record=a_standby(StandbyState.WARMING, since=NOW - 301 * SECOND),
             answer=standing_by(Preparation.WARMING, reason="StorageUnreachable", message="s3://state does not answer."),

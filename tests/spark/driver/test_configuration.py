@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
-import json
 from pathlib import Path
 
 import driverprocess
@@ -24,24 +22,12 @@ def ticks(spark, ctx):
 
 job.run()
 """
-TOKEN = "a-token"
-
-
-def ask(driver: driverprocess.Driver, path: str, body: dict[str, object] | None = None) -> dict[str, object]:
-    connection = http.client.HTTPConnection("127.0.0.1", driver.port, timeout=30)
-    data = None if body is None else json.dumps(body)
-    connection.request("PUT" if body else "GET", path, data, {"Authorization": f"Bearer {TOKEN}"})
-    response = connection.getresponse()
-    told: dict[str, object] = json.loads(response.read())
-    connection.close()
-    assert response.status == 200, told
-    return told
 
 
 def completed(driver: driverprocess.Driver) -> int:
-    counts = ask(driver, "/v1/status")["checkpoints"]
-    assert isinstance(counts, dict)
-    return int(counts["completed"])
+    counts = driver.status.checkpoints
+    assert counts is not None
+    return counts.completed
 
 
 def test_checkpoints_follow_a_new_interval_and_only_so_many_stay(tmp_path: Path) -> None:
@@ -52,18 +38,17 @@ def test_checkpoints_follow_a_new_interval_and_only_so_many_stay(tmp_path: Path)
         state.as_uri(),
         tmp_path / "driver.log",
         *("--allow-local-files", "--checkpoint-interval", "1h", "--parameter", f"output={(tmp_path / 'out').as_uri()}"),
-        environment={"STATEFULSPARK_TOKEN": TOKEN},
     )
     try:
         driver.start()
         driver.until(lambda: driver.is_up, "it is up")
         before = completed(driver)
 
-        told = ask(
-            driver, "/v1/config/checkpoint", {"interval": "500ms", "retention": {"count": 2}, "pruneDelay": "0s"}
-        )
+        wanted = {"interval": "500ms", "retention": {"count": 2}, "pruneDelay": "0s"}
+        code, told = driver.ask("PUT", "/v1/config/checkpoint", wanted)
 
-        assert told["checkpoint"] == ask(driver, "/v1/config")["checkpoint"]
+        assert code == 200, told
+        assert told["checkpoint"] == driver.ask("GET", "/v1/config")[1]["checkpoint"]
         driver.until(lambda: completed(driver) > before + 4, "checkpoints are taken at the new interval")
         manifests = lambda: list(state.glob("*/*/checkpoints/*/_metadata.json"))  # noqa: E731
         driver.until(lambda: len(manifests()) <= 3, "two are retained, and the newest may be on its way")

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from statefulspark import storage
+from statefulspark.contract import config
 from statefulspark.contract.manifest import Manifest
 from statefulspark.sinks.files import commits as files_commits
 
@@ -24,7 +25,6 @@ FAR_MS = 3_600_000  # as in drained_job.py
 NUMBERS = 50
 STOPPED = DRAINED = 0
 _END = "watermarkBeforeTheEnd"
-_TOKEN = {"STATEFULSPARK_TOKEN": "a-token"}
 
 
 class World:
@@ -40,7 +40,6 @@ class World:
             folder / "driver.log",
             *("--allow-local-files", "--checkpoint-interval", "1s"),
             *("--parameter", f"input={self.input}", "--parameter", f"output={self.output.as_uri()}"),
-            environment=_TOKEN,
         )
 
     def feed(self, *rows: tuple[str, int]) -> None:
@@ -60,7 +59,8 @@ class World:
         """Ask for a stop that drains, and leave it to the driver."""
         url = f"http://127.0.0.1:{self.driver.port}"
         command = [*driverprocess.COMMAND, "stop", "--drain", "--no-wait", "--url", url, *arguments]
-        told = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **_TOKEN}, check=False)
+        environment = {**os.environ, config.ENV_TOKEN: driverprocess.TOKEN}
+        told = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert told.returncode == 0, f"{told.stderr} {self.driver.tail}"
 
     def rows(self, query: str) -> list[tuple[object, ...]]:

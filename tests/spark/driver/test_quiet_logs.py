@@ -1,8 +1,10 @@
-"""A job without trouble logs a few lines, all of one form: a start, timers by the clock, a rehearsal beside it, a drain."""
+"""A job without trouble logs a few lines, all of one form: a start, timers by the clock, an upgrade, a drain.
+
+A batch logs nothing, and a checkpoint one line, so an hour of the job is as many lines as it has checkpoints.
+"""
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
 from pathlib import Path
@@ -14,8 +16,9 @@ from statefulspark.contract import api
 pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).with_name("quiet_job.py")
+BATCHES = 20
 MOST_LINES = 20
-"""Of a start, a rehearsal and an end, beside one for each checkpoint."""
+"""Of a start, a rehearsal, an upgrade and an end, beside one for each checkpoint."""
 PRINTED = re.compile(
     r"WARNING: Using incubator modules|Picked up JAVA_TOOL_OPTIONS|\[.*\[warning\]\[cds|"
     r"(Starting )?Streaming TransformWithStateInPandas Python worker|$"
@@ -23,22 +26,17 @@ PRINTED = re.compile(
 """What the JVM and Spark's Python workers print without a logger, at every start."""
 
 
-def status(driver: driverprocess.Driver) -> api.JobStatus:
-    connection = http.client.HTTPConnection("127.0.0.1", driver.port, timeout=60)
-    try:
-        connection.request("GET", "/v1/status")
-        return api.JobStatus.model_validate_json(connection.getresponse().read())
-    finally:
-        connection.close()
+def lines(driver: driverprocess.Driver) -> list[dict[str, str]]:
+    return [json.loads(line) for line in driver.output.splitlines() if PRINTED.match(line) is None]
 
 
-def is_ready(standby: driverprocess.Driver) -> bool:
-    beside = status(standby).standby if standby.is_up else None
-    return beside is not None and beside.state is api.StandbyState.READY
+def messages(driver: driverprocess.Driver) -> list[str]:
+    """Return what it logs, without the line of each checkpoint."""
+    return [line["message"] for line in lines(driver) if line["message"] != "snapshot completed"]
 
 
 def last_batch(driver: driverprocess.Driver) -> int:
-    return max(query.batch_id for query in status(driver).queries)
+    return max((query.batch_id for query in driver.status.queries), default=-1)
 
 
 def test_driver_and_standby_log_one_form_no_stack_and_nothing_for_each_batch(tmp_path: Path) -> None:
@@ -56,19 +54,23 @@ def test_driver_and_standby_log_one_form_no_stack_and_nothing_for_each_batch(tmp
         driver.start()
         driver.until(lambda: driver.is_up, "it is up")
         standby.start("--standby")
-        standby.until(lambda: is_ready(standby), "it is ready")
-        driver.until(lambda: last_batch(driver) >= 20, "20 batches are committed")
-        assert standby.drains() == 0
+        standby.stands(api.StandbyState.READY)
+        driver.until(lambda: last_batch(driver) >= BATCHES, f"{BATCHES} batches are committed")
         assert driver.drains() == 0
+        assert standby.activate(2)[0] == 202
+        standby.until(lambda: last_batch(standby) >= BATCHES + 3, "it goes on")
+        before, first = messages(standby), last_batch(standby)
+        standby.until(lambda: last_batch(standby) >= first + BATCHES, "as many batches again are committed")
+        after = messages(standby)
+        assert standby.drains() == 0
     finally:
         standby.stop()
         driver.stop()
 
+    assert after == before, "no line for a batch, and none for a timer"
     for one in (driver, standby):
-        lines = [line for line in one.output.splitlines() if PRINTED.match(line) is None]
-        read = [json.loads(line) for line in lines]
+        read = lines(one)
         assert {line["level"] for line in read} == {"INFO"}, [line for line in read if line["level"] != "INFO"]
         assert not [line for line in read if "stack" in line]
         assert all({"time", "logger", "message"} <= line.keys() for line in read)
-        messages = [line["message"] for line in read if line["message"] != "snapshot completed"]
-        assert len(messages) <= MOST_LINES, messages
+        assert len(messages(one)) <= MOST_LINES, messages(one)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
 import io
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -22,69 +20,35 @@ pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).with_name("standby_job.py")
 DRAINED = 0
-TOKEN = "a-token"
 
 
-class Process(driverprocess.Driver):
-    """A driver or a standby that is asked over its API."""
-
-    def ask(self, path: str, body: dict[str, object] | None = None) -> tuple[int, dict[str, object]]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        try:
-            text = json.dumps(body) if body is not None else None
-            connection.request("POST" if text else "GET", path, text, {"Authorization": f"Bearer {TOKEN}"})
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
-        finally:
-            connection.close()
-
-    @property
-    def status(self) -> api.JobStatus:
-        return api.JobStatus.model_validate(self.ask("/v1/status")[1])
-
-    def stands(self, state: api.StandbyState) -> api.StandbyStatus:
-        """Wait until a standby has a state."""
-        self.until(lambda: self.is_up, "it serves")
-
-        def told() -> api.StandbyStatus | None:
-            return self.status.standby
-
-        self.until(lambda: (standby := told()) is not None and standby.state is state, f"it is {state.value}")
-        standby = told()
-        assert standby is not None
-        return standby
-
-    def activate(self, epoch: int, **more: object) -> tuple[int, dict[str, object]]:
-        return self.ask("/v1/activate", {"requestId": f"take-{epoch}", "epoch": epoch, **more})
-
-    def runs_job(self) -> None:
-        """Wait until it is the driver, and its queries run."""
-        self.until(lambda: self.status.state is api.JobState.RUNNING, "it is the driver")
+def runs_job(driver: driverprocess.Driver) -> None:
+    """Wait until it is the driver, and its queries run."""
+    driver.until(lambda: driver.status.state is api.JobState.RUNNING, "it is the driver")
 
 
 class World:
     """One job on local storage, its driver and its standbys."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self.fed, self._made = folder, 0, list[Process]()
+        self._folder, self.fed, self._made = folder, 0, list[driverprocess.Driver]()
         self.input, self.state, self.output = folder / "input", folder / "state", folder / "out"
         self.input.mkdir()
         self.driver = self.process("driver")
 
-    def process(self, name: str, version: str = "good") -> Process:
-        made = Process(
+    def process(self, name: str, version: str = "good") -> driverprocess.Driver:
+        made = driverprocess.Driver(
             JOB,
             self.state.as_uri(),
             self._folder / f"{name}.log",
             *("--allow-local-files", "--checkpoint-interval", "1s", "--conf", "spark.sql.shuffle.partitions=2"),
             *("--parameter", f"input={self.input}", "--parameter", f"output={self.output.as_uri()}"),
             *("--parameter", f"version={version}"),
-            environment={"STATEFULSPARK_TOKEN": TOKEN},
         )
         self._made.append(made)
         return made
 
-    def standby(self, name: str = "standby", version: str = "good") -> Process:
+    def standby(self, name: str = "standby", version: str = "good") -> driverprocess.Driver:
         made = self.process(name, version)
         made.start("--standby")
         return made
@@ -102,7 +66,7 @@ class World:
         self.driver.until(lambda: self.driver.is_up, "it is up")
         self.is_visible(self.driver)
 
-    def is_visible(self, by: Process) -> None:
+    def is_visible(self, by: driverprocess.Driver) -> None:
         """Wait until every row that was fed has been counted once, and never more."""
         try:
             by.until(lambda: len(self.rows()) >= self.fed, f"{self.fed} rows are visible")
@@ -155,7 +119,7 @@ def test_standbys_take_over_from_drivers_that_are_killed_in_place_and_with_a_cha
     world.feed("b", "c")
 
     accepted = standby.activate(2)
-    standby.runs_job()
+    runs_job(standby)
     world.is_visible(standby)
 
     assert (ready.warmed_queries, (ready.compared_with or "").startswith("checkpoint")) == (("counts",), True)
@@ -175,7 +139,7 @@ def test_standbys_take_over_from_drivers_that_are_killed_in_place_and_with_a_cha
     world.feed("b", "c")
 
     assert changed.activate(3)[0] == 202
-    changed.runs_job()
+    runs_job(changed)
     world.is_visible(changed)
 
     assert (carried != [], is_in_use) == (True, False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 from pathlib import Path
 
@@ -14,18 +13,6 @@ from statefulspark.contract.exit_codes import ExitCode
 pytestmark = pytest.mark.spark
 
 JOB = Path(__file__).with_name("standby_job.py")
-TOKEN = "a-token"
-
-
-def status_of(driver: driverprocess.Driver) -> api.JobStatus:
-    connection = http.client.HTTPConnection("127.0.0.1", driver.port, timeout=60)
-    try:
-        connection.request("GET", "/v1/status", headers={"Authorization": f"Bearer {TOKEN}"})
-        return api.JobStatus.model_validate_json(connection.getresponse().read())
-    finally:
-        connection.close()
-
-
 STEPS_OF_A_START = (
     "Claiming the job",
     "Finding the job's state",
@@ -52,7 +39,7 @@ def test_a_driver_answers_while_it_starts_and_then_for_its_queries(tmp_path: Pat
             f"input={tmp_path / 'input'}",
         ),
         *("--parameter", f"output={(tmp_path / 'out').as_uri()}", "--parameter", "version=good"),
-        environment={config.ENV_TOKEN: TOKEN, config.ENV_EPOCH: "1"},
+        environment={config.ENV_EPOCH: "1"},
     )
     steps: list[str] = []
     try:
@@ -60,13 +47,13 @@ def test_a_driver_answers_while_it_starts_and_then_for_its_queries(tmp_path: Pat
         driver.until(lambda: driver.is_up, "it serves")
 
         def runs() -> bool:
-            status = status_of(driver)
+            status = driver.status
             if status.state is api.JobState.STARTING:
                 steps.append(re.split(r": \d+ of |, since ", status.message or "")[0])
             return status.state is api.JobState.RUNNING
 
         driver.until(runs, "its queries run")
-        assert status_of(driver).epoch == 1
+        assert driver.status.epoch == 1
         assert steps, "it answers before its queries run"
         assert list(dict.fromkeys(steps)) == [step for step in STEPS_OF_A_START if step in steps], "by name, in order"
         assert driver.drains() == ExitCode.SUCCESS

@@ -15,6 +15,7 @@ from fakecontrol import NOON
 from manifests import a_query, an_operator
 from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors, storage
+from statefulspark.checkpoint import progress
 from statefulspark.contract import api, config
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import rehearsals, start_parts
@@ -50,6 +51,7 @@ class FakeSpark:
     groups: list[str] = field(default_factory=list)
     runs: list[str] = field(default_factory=list)
     during: Callable[[Callable[[], bool]], None] = lambda _: None
+    is_cancelled: threading.Event = field(default_factory=threading.Event)
 
     @property
     def sparkContext(self) -> FakeSpark:  # noqa: N802 - Spark's name
@@ -60,11 +62,20 @@ class FakeSpark:
 
     def cancelJobGroup(self, group: str) -> None:  # noqa: N802 - Spark's name
         self.cancelled.append(group)
+        self.is_cancelled.set()
 
     def rehearse(
-        self, frame: object, mode: str, within: Folder, *, stops: Callable[[], bool], restore: object = None
+        self,
+        frame: object,
+        mode: str,
+        within: Folder,
+        *,
+        stops: Callable[[], bool],
+        restore: object = None,
+        report: progress.Report,
     ) -> rehearsal.RehearsalOutcome:
         self.runs.append("with state" if restore else "without state")
+        report(api.Progress(unit="batches", done=1, total=2))
         self.during(stops)
         return rehearsal.RehearsalOutcome(has_run=not stops())
 
@@ -226,7 +237,38 @@ def test_an_activation_ends_a_rehearsal_and_nothing_is_concluded(
 
     make().rehearse(compared())
 
-    assert spark.runs == ["without state"]
+    assert (spark.runs, spark.cancelled) == (["without state"], [])
+
+
+def test_what_goes_on_for_a_rehearsal_after_an_activation_is_cancelled_after_a_while(
+    spark: FakeSpark, control: StandbyControl, make: Callable[..., rehearsals.Rehearsals]
+) -> None:
+    never = threading.Event()
+
+    def activate(_: Callable[[], bool]) -> None:
+        control.request_activation(api.ActivateRequest(request_id="take-8", epoch=8))
+        never.wait(60)
+
+    spark.during = activate
+    make(grace_s=0.1).rehearse(compared())
+    at_once = list(spark.cancelled)
+
+    assert spark.is_cancelled.wait(60)
+    never.set()
+    assert (at_once, spark.cancelled) == ([], spark.groups)
+
+
+def test_a_standby_says_how_far_its_rehearsal_is(
+    spark: FakeSpark, control: StandbyControl, make: Callable[..., rehearsals.Rehearsals]
+) -> None:
+    told: list[tuple[str | None, api.Progress | None]] = []
+    spark.during = lambda _: told.append((control.status().message, control.status().progress))
+
+    make().rehearse(compared())
+
+    ((message, count),) = told
+    assert (message or "").startswith("Rehearsing query 'delays': 1 of 2 batches, since ")
+    assert count == api.Progress(unit="batches", done=1, total=2)
 
 
 def test_a_function_that_raises_on_rows_of_its_source_refuses_and_one_that_got_no_rows_is_not_blamed(

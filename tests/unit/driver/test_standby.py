@@ -49,6 +49,8 @@ class World:
     on_build: Callable[[], None] = lambda: None
     uid: str = "delays"
     has_new_executors: bool = False
+    steps: list[str] = field(default_factory=list)
+    """What it says that it does, at each step."""
 
     def __post_init__(self) -> None:
         self.store = stores.FaultyStore(self.job.store, self.plan)
@@ -94,6 +96,7 @@ class World:
         self, job_config: config.JobConfig, root: start_parts.JobRoot, found: StartPlan, built: start_parts.Built
     ) -> start_parts.Comparison:
         self.done.append("compare")
+        self._note_step()
         return start.compare(job_config, root, cast("SparkSession", None), found, built)
 
     def _rehearse(self, compared: start_parts.Comparison) -> None:
@@ -105,9 +108,15 @@ class World:
 
     def _read_ahead(self, compared: start_parts.Comparison) -> None:
         self.read_ahead.append(compared.start_plan.restored_from)
+        self._note_step()
 
     def _carry_ahead(self, compared: start_parts.Comparison) -> None:
         self.carried_ahead.append(f"{compared.start_plan.restored_from}, {self.told.state}")
+        self._note_step()
+
+    def _note_step(self) -> None:
+        message = self.control.status().message
+        self.steps += [message] if message is not None else []
 
 
 @pytest.fixture
@@ -125,6 +134,17 @@ def test_a_standby_is_ready_when_the_job_fits_the_newest_state(world: World) -> 
 
     assert (world.told.state, world.told.compared_with) == (api.StandbyState.READY, "checkpoint 1")
     assert world.done == ["build", "compare", "rehearse"]
+
+
+def test_a_standby_says_at_each_step_what_it_does_until_it_is_ready(world: World) -> None:
+    world.standby.refresh()
+
+    assert [step.partition(", since ")[0] for step in world.steps] == [
+        "Comparing the job with its state",
+        "Reading state ahead",
+        "Carrying state ahead",
+    ]
+    assert world.control.status().message is None
 
 
 def test_it_looks_with_one_listing_while_there_is_nothing_new(world: World) -> None:

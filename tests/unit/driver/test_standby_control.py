@@ -33,6 +33,8 @@ def test_a_standby_tells_how_far_it_is_and_owns_no_epoch(control: StandbyControl
 
     assert (warming.state, warming.epoch, warming.generation) == (api.JobState.STANDBY, 0, 0)
     assert warming.standby == api.StandbyStatus(state=api.StandbyState.WARMING)
+    assert (warming.message or "").startswith("Starting, since ")
+    assert (control.status().message, control.status().progress) == (None, None)
     assert control.status().standby == api.StandbyStatus(
         state=api.StandbyState.READY, compared_with="checkpoint 41", ready_at=NOON, warmed_queries=("counts",)
     )
@@ -64,9 +66,10 @@ def test_an_activation_is_accepted_once_and_repeated_as_often_as_it_is_lost(cont
     )
 
 
-def test_an_activated_standby_says_which_step_of_its_start_it_is_at_and_before_that_none(
+def test_an_activated_standby_says_which_step_of_its_start_it_is_at_and_a_ready_one_none(
     control: StandbyControl,
 ) -> None:
+    control.report_ready("checkpoint 41", NOON)
     before = control.status()
     control.request_activation(TAKE_8)
     control.steps.begin("Restoring checkpoint 41")(api.Progress(unit="files", done=3, total=4))

@@ -267,7 +267,7 @@ class Progress(WireModel):
 
     unit: str
     """The counted unit: `files`, `operators` for a canonical savepoint, or `queries` that a stop has drained. Of a start:
-    `files`, `queries`, `transactions` of sinks, or `tasks` of Spark."""
+    `files`, `queries`, `transactions` of sinks, or `tasks` of Spark. Of a standby also `batches` of a rehearsal."""
     done: int = Field(ge=0)
     total: int = Field(ge=0)
     done_bytes: int | None = None
@@ -312,10 +312,10 @@ class JobStatus(WireModel):
     last_error: JobError | None = None
     """The newest failure of a query, also of one that runs again; absent if none has failed in this driver."""
     message: str | None = None
-    """While it starts: the step that it is at, how far it is, and since when; the count is renewed every 5 s. While it runs:
-    what people should know."""
+    """While it starts, or gets ready as a standby: the step that it is at, how far it is, and since when; the count is
+    renewed every 5 s. While it runs: what people should know."""
     progress: Progress | None = None
-    """While it starts: how far it is within the step, as of now; absent if that is not counted."""
+    """How far it is within that step, as of now; absent if that is not counted."""
     standby: StandbyStatus | None = None
     """How far a standby is prepared; absent for a driver."""
     checkpoint_config: CheckpointConfig | None = None

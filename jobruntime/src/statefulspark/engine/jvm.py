@@ -111,9 +111,9 @@ class Gate:
         """Allow new batches again."""
         self._gate.open(root)
 
-    def is_at_boundary(self, root: str) -> bool:
-        """Tell whether the gate of a query is closed and every batch that has begun is committed."""
-        return bool(self._gate.atBoundary(root))
+    def is_waiting(self, root: str) -> bool:
+        """Tell whether a query stands at its closed gate: its last batch has ended, with all that follows a commit."""
+        return any(bool(values["parked"]) for each, values in self._read().items() if _path(each) == _path(root))
 
     def unregister(self, root: str) -> None:
         """Forget a query that has ended."""
@@ -121,9 +121,8 @@ class Gate:
 
     def facts(self) -> dict[str, GateFact]:
         """Return the state of every registered query by its root, read in one call."""
-        raw: dict[str, dict[str, int | bool | str]] = json.loads(self._gate.snapshot(), strict=False)
         facts = {}
-        for root, values in raw.items():
+        for root, values in self._read().items():
             committed_ms = int(values.get("committedAtMillis", 0))
             facts[root] = GateFact(
                 last_offsets=int(values["lastOffsets"]),
@@ -134,6 +133,15 @@ class Gate:
                 missing_file=str(values.get("missingFile", "")),
             )
         return facts
+
+    def _read(self) -> dict[str, dict[str, int | bool | str]]:
+        raw: dict[str, dict[str, int | bool | str]] = json.loads(self._gate.snapshot(), strict=False)
+        return raw
+
+
+def _path(root: str) -> str:
+    """Return a root without its scheme, of which Hadoop has forms of its own."""
+    return root.partition(":")[2].strip("/")
 
 
 class Fence:

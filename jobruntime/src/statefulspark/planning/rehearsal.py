@@ -25,6 +25,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from statefulspark import errors
+from statefulspark.checkpoint import progress
 from statefulspark.engine import jvm
 from statefulspark.engine import session as spark_session
 from statefulspark.operators import columns
@@ -52,6 +53,8 @@ _COUNTING = frozenset({"rate", "rate-micro-batch"})
 _POSITIONS = ("starting", "ending", "maxoffsets", "minoffsets", "maxfiles", "maxbytes", "maxtrigger", "failondataloss")
 """Beginnings of options that say what a stream reads when; a sample reads the first rows."""
 _POLL_INTERVAL_S = 0.05
+_LONGEST_END_S = 10.0
+"""How long a batch goes on that nobody waits for any more: Spark logs stacks of a query that is stopped within a batch."""
 _log = logging.getLogger(__name__)
 
 
@@ -77,6 +80,7 @@ def rehearse(
     *,
     stops: Callable[[], bool],
     restore: Callable[[RehearsalFolder], None] | None = None,
+    report: progress.Report = progress.ignore,
 ) -> RehearsalOutcome:
     """Run a query over the first rows of its sources.
 
@@ -84,8 +88,9 @@ def rehearse(
         frame: What the query writes.
         mode: Output mode.
         within: Makes the folder to run in, and removes it.
-        stops: Asked about twenty times a second; the rehearsal ends when it says so, or after `LIMIT_S`.
+        stops: Asked about twenty times a second; the rehearsal ends with its batch when it says so, or after `LIMIT_S`.
         restore: Fills `CHECKPOINT` in the folder with the state to go on from; it begins with none when omitted.
+        report: Receives how many batches are done.
 
     Returns:
         How it ended; neither run nor failed if it was stopped, or could not begin.
@@ -99,9 +104,9 @@ def rehearse(
                 restore(folder)
             if stops():
                 return RehearsalOutcome()
-            batches, root = _Batches(), f"{folder.uri}/{CHECKPOINT}"
-            with _running(sampled, mode, root, batches) as (query, at_boundary):
-                return replace(_outcome(query, at_boundary, batches, stops), has_rows=has_rows)
+            batches, root = _Batches(report), f"{folder.uri}/{CHECKPOINT}"
+            with _running(sampled, mode, root, batches) as (query, is_waiting):
+                return replace(_outcome(query, is_waiting, batches, stops), has_rows=has_rows)
     except (Py4JError, PySparkException, OSError, errors.StatefulSparkError) as error:
         _log.warning("a query could not be rehearsed", extra={"why": str(error).splitlines()[0] if str(error) else ""})
         return RehearsalOutcome()
@@ -110,27 +115,27 @@ def rehearse(
 class _Batches:
     """Does with batches what a sink does, and counts them."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: progress.Report) -> None:
         """Count none yet."""
         self.done = 0
+        self._count = progress.count_units("batches", _ENOUGH_BATCHES, report)
 
     def discard(self, frame: DataFrame, _: int) -> None:
         """Take a batch: Python workers read every row, and the driver collects what they say."""
         columns.map_in_arrow(frame, _consume, "part binary").collect()
         self.done += 1
+        if self.done <= _ENOUGH_BATCHES:
+            self._count()
 
 
 def _outcome(
-    query: StreamingQuery, at_boundary: Callable[[], bool], batches: _Batches, stops: Callable[[], bool]
+    query: StreamingQuery, is_waiting: Callable[[], bool], batches: _Batches, stops: Callable[[], bool]
 ) -> RehearsalOutcome:
-    ends_at_s = time.monotonic() + LIMIT_S
-
-    def goes_on() -> bool:
-        return query.isActive and not stops() and time.monotonic() < ends_at_s
-
-    while goes_on() and batches.done < _ENOUGH_BATCHES:
+    limit_s = time.monotonic() + LIMIT_S
+    while query.isActive and batches.done < _ENOUGH_BATCHES and not stops() and time.monotonic() < limit_s:
         time.sleep(_POLL_INTERVAL_S)
-    while goes_on() and not at_boundary():
+    limit_s = time.monotonic() + _LONGEST_END_S
+    while query.isActive and not is_waiting() and time.monotonic() < limit_s:
         time.sleep(_POLL_INTERVAL_S)
     if query.isActive:
         return RehearsalOutcome(has_run=batches.done >= _ENOUGH_BATCHES)
@@ -144,16 +149,13 @@ def _outcome(
 def _running(
     frame: DataFrame, mode: str, checkpoint_uri: str, batches: _Batches
 ) -> Iterator[tuple[StreamingQuery, Callable[[], bool]]]:
-    """Run a query; the second value closes its gate, and tells whether it waits between two batches.
-
-    A query that is stopped within a batch logs its stack, a thousand lines of it with timers.
-    """
+    """Run a query; the second value closes its gate, and tells whether it waits there, between two batches."""
     writer = frame.writeStream.outputMode(mode).foreachBatch(batches.discard)
     context, gate = frame.sparkSession.sparkContext, jvm.Gate(frame.sparkSession)
 
-    def at_boundary() -> bool:
+    def is_waiting() -> bool:
         gate.close(checkpoint_uri)
-        return gate.is_at_boundary(checkpoint_uri)
+        return gate.is_waiting(checkpoint_uri)
 
     gate.register(checkpoint_uri, last_offsets=-1, last_committed=-1)
     # Only the tasks of this query know that they rehearse, and not those of queries that are started afterwards.
@@ -163,7 +165,7 @@ def _running(
     finally:
         context.setLocalProperty(rehearsing.PROPERTY, None)  # type: ignore[arg-type]  # None removes it
     try:
-        yield query, at_boundary
+        yield query, is_waiting
     finally:
         query.stop()
         gate.unregister(checkpoint_uri)

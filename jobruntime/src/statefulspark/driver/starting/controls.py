@@ -277,14 +277,15 @@ class StandbyControl(ForwardingControl):
         self._standby = api.StandbyStatus(state=api.StandbyState.WARMING)
         self._request: api.ActivateRequest | None = None
         self.steps = Steps(started_at)
-        """The step that the start is at, once it was activated; reported by what works."""
+        """The step that it is at, before it is ready and once it was activated; reported by what works."""
 
     # Asked by the API
 
     def _own_status(self) -> api.JobStatus:
-        """Return the status of the standby: `Starting` with the step, once it was activated."""
+        """Return the status of the standby, with its step until it is ready; `Starting`, once it was activated."""
         with self._lock:
             request, standby = self._request, self._standby
+        is_at_work = request is not None or standby.state is api.StandbyState.WARMING
         return api.JobStatus(
             job=self._config.name,
             namespace=self._config.namespace,
@@ -293,8 +294,8 @@ class StandbyControl(ForwardingControl):
             generation=0,
             revision=self._config.revision,
             started_at=self._started_at,
-            message=self.steps.message if request else None,
-            progress=self.steps.progress if request else None,
+            message=self.steps.message if is_at_work else None,
+            progress=self.steps.progress if is_at_work else None,
             standby=None if request else standby,
         )
 

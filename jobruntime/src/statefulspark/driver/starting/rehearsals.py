@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -34,6 +35,8 @@ LONGEST_S = 180.0
 """Time for all queries of a job: an upgrade waits for its standby, and executors that were lost may not come back."""
 START_S = 30.0
 """Time in which an executor registers if there is room for it, as long as Spark itself waits for some before a job."""
+GRACE_S = 10.0
+"""Time in which what goes on for a rehearsal ends by itself after an activation."""
 _POLL_S = 0.1
 _log = logging.getLogger(__name__)
 
@@ -49,6 +52,7 @@ class Rehearsals:
         rehearsal: config.Rehearsal = config.Rehearsal.ROWS,
         longest_s: float = LONGEST_S,
         start_s: float = START_S,
+        grace_s: float = GRACE_S,
     ) -> None:
         """Begin cold, as soon as there is a session.
 
@@ -58,11 +62,13 @@ class Rehearsals:
             rehearsal: What is run.
             longest_s: Time for all queries.
             start_s: Time from now on in which the first executor registers.
+            grace_s: Time after an activation from which on what is still read for a rehearsal is cancelled.
         """
         self._spark = spark
         self._control = control
         self._has_rows = rehearsal is config.Rehearsal.ROWS
         self._longest_s = longest_s
+        self._grace_s = grace_s
         self._starting_until_s = time.monotonic() + start_s
         self._warm_executors: frozenset[str] = frozenset()
 
@@ -81,6 +87,7 @@ class Rehearsals:
             _log.info("nothing is rehearsed, since only plans are asked for")
             return
         if self._is_elsewhere:
+            self._control.steps.begin("Waiting for an executor to rehearse on")
             while not (executors := session.executors(self._spark)):
                 if self._control.is_activated() or time.monotonic() >= self._starting_until_s:
                     break
@@ -117,20 +124,30 @@ class Rehearsals:
             outcomes.append(self._run(query, compared, stops))
 
         state_ahead.until(stops, work)
-        if not outcomes:
+        if outcomes:
+            return outcomes[0]
+        if self._control.is_activated():  # The samples are small, and a job that is cancelled logs stacks.
+            later = threading.Timer(self._grace_s, lambda: None if outcomes else context.cancelJobGroup(group))
+            later.daemon = True
+            later.start()
+        else:
             context.cancelJobGroup(group)
-        return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
+        return rehearsal.RehearsalOutcome()
 
     def _run(
         self, query: start_parts.BuiltQuery, compared: start_parts.Comparison, stops: Callable[[], bool]
     ) -> rehearsal.RehearsalOutcome:
         store, stream = compared.root.store, query.stream
         folder = rehearsal_folder.open_folder(self._spark, store)
-        outcome = rehearsal.rehearse(stream.frame, stream.mode, folder, stops=stops)
-        restore = _state_of(query, compared, stops) if outcome.has_run else None
+        report = self._control.steps.begin(f"Rehearsing query {query.uid!r}")
+        outcome = rehearsal.rehearse(stream.frame, stream.mode, folder, stops=stops, report=report)
+        restore = _state_of(query, compared, stops) if outcome.has_run and not stops() else None
         if restore is not None:
             folder = rehearsal_folder.open_folder(self._spark, store)
-            on_state = rehearsal.rehearse(stream.frame, stream.mode, folder, stops=stops, restore=restore)
+            report = self._control.steps.begin(f"Rehearsing query {query.uid!r} on its state")
+            on_state = rehearsal.rehearse(
+                stream.frame, stream.mode, folder, stops=stops, restore=restore, report=report
+            )
             why = failures.essence(on_state.failure) if on_state.failure else None
             _log.info("rehearsed on state", extra={"query": query.uid, "has_run": on_state.has_run, "why": why})
         return outcome

@@ -87,6 +87,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     control = controls.StandbyControl(job_config, clock.utc_now())
     with serve.serving(control, job_config):
         start.require_queries(job, job_config)
+        control.steps.begin("Waiting for Spark")
         spark = session.build(job_config, settings.storage_options(job_config.storage))
         root = claim.open_root(job_config)
         ahead = read_ahead.ReadAhead(spark)
@@ -189,12 +190,15 @@ class Standby:
         if compared is None:
             self._compared = None
             self._control.report_warming()
-            start_plan = start.find(self.query_uids, self.job_config, self._root)
+            begin_step = self._control.steps.begin
+            start_plan = start.find(self.query_uids, self.job_config, self._root, begin_step=begin_step)
             if self._control.is_activated():
                 return
+            begin_step("Comparing the job with its state")
             compared = self.spark_steps.compare(self.job_config, self._root, start_plan, self.built_for(start_plan))
             if self._control.is_activated():
                 return
+        self._control.steps.begin("Reading state ahead")
         self.spark_steps.read_ahead(compared)
         self._prepare(compared, is_new=not is_known)
         self._compared = compared
@@ -204,6 +208,7 @@ class Standby:
         """Do what a driver would have to do after its start otherwise, as far as it has not been done."""
         if is_new or self.spark_steps.is_cold():
             self.spark_steps.rehearse(compared)
+        self._control.steps.begin("Carrying state ahead")
         self.spark_steps.carry_ahead(compared)
 
     def _compared_again(self, newest: int) -> start_parts.Comparison | None:

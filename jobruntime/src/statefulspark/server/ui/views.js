@@ -327,6 +327,7 @@ export function standby({ status, now }) {
   return [
     badge(told.state),
     facts([
+      ...(status.message === undefined ? [] : [["Now", status.message]]),
       ["Compared with", told.comparedWith ?? "nothing yet, or empty state"],
       ["Ready", told.readyAt === undefined ? "not yet" : ago(told.readyAt, now)],
       ["Warm queries", (told.warmedQueries ?? []).join(", ") || "none yet"],

@@ -186,7 +186,7 @@ def block(situation: Situation) -> Decision | None:
         reason, why = standby.reason or "StandbyRefused", standby.message or "The standby gave no reason."
     elif standby.state is StandbyState.WARMING and standby.reason is None and _is_overdue(situation, standby):
         timeout = durations.format_exact(situation.spec.upgrade.standby_timeout)
-        why = f"{standby.pod} was not ready within {timeout}. Its log says what it is waiting for."
+        why = f"{standby.pod} was not ready within {timeout}. {_step(situation) or 'Its log says what it waits for.'}"
         reason = NOT_READY
     else:
         return None
@@ -222,17 +222,23 @@ def prepare(situation: Situation, pod: DriverPod) -> Decision | None:
     record, acts = new_standby(situation)
     upgrade = upgrades.begin(situation, UpgradeState.PREPARE)
     status = situation.status.model_copy(update={"standby": record, "standby_count": record.number, "upgrade": upgrade})
-    return Decision(Reason.UPGRADE_PREPARING, _preparing(upgrade, record), Phase.RUNNING, status, acts, SOON)
+    return Decision(Reason.UPGRADE_PREPARING, _preparing(upgrade, record, step=None), Phase.RUNNING, status, acts, SOON)
 
 
-def _preparing(upgrade: UpgradeStatus, standby: StandbyStatus) -> str:
-    """Return how far a standby is; first what holds it up, if anything does."""
+def _step(situation: Situation) -> str | None:
+    """Return what a standby does while it gets ready, as a sentence; None if it does not say."""
+    answer = situation.standby
+    return answer.message if isinstance(answer, JobStatus) else None
+
+
+def _preparing(upgrade: UpgradeStatus, standby: StandbyStatus, *, step: str | None) -> str:
+    """Return how far a standby is; first what holds it up, if anything does, and else last what it does."""
     progress = (
         f"Revision {upgrade.to_revision} is getting ready in {standby.pod} ({standby.state.value}); revision "
         f"{upgrade.from_revision} keeps running."
     )
     if standby.message is None:
-        return progress
+        return f"{progress} {step}" if step is not None else progress
     way_out = f" {UPGRADE_COLD}" if standby.reason in _NO_ROOM else ""
     return f"{standby.message.rstrip('.')}. The operator tries again.{way_out} {progress}"
 
@@ -257,4 +263,5 @@ def await_standby(situation: Situation) -> Decision | None:
         return None
     is_held_up = prepared[1].message is not None
     reason = Reason.UPGRADE_WAITS if is_held_up else Reason.UPGRADE_PREPARING
-    return Decision(reason, _preparing(*prepared), Phase.RUNNING, situation.status, (), STEADY if is_held_up else SOON)
+    message = _preparing(*prepared, step=_step(situation))
+    return Decision(reason, message, Phase.RUNNING, situation.status, (), STEADY if is_held_up else SOON)
