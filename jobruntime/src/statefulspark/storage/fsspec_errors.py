@@ -217,7 +217,7 @@ def lost_on_the_way(target: RequestTarget) -> errors.TransientError:
     """Return the error for an object that is listed, and whose 404 did not come from the server."""
     return errors.TransientError(
         "StorageUnreachable",
-        f"{target.endpoint} lists {target.uri}, but something between this machine and the server answers 404 for it; check "
+        f"{target.endpoint} lists {target.uri}, but something between the client and the server answers 404 for it; check "
         "the proxy or ingress before the server.",
     )
 

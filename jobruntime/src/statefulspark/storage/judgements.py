@@ -14,9 +14,11 @@ BUSY = Judgement(
     Remedy.WAIT, "the server refuses requests for a while, or is slow to take them, because it gets too many"
 )
 """Such a request has not happened."""
-REACH = Judgement(Remedy.WAIT, "check that the server runs and that the network lets this machine reach it")
+REACH = Judgement(
+    Remedy.WAIT, "check that the server runs, and that no firewall or NetworkPolicy keeps requests from it"
+)
 _ON_THE_WAY = Judgement(
-    Remedy.WAIT, "something between this machine and the server answers; check the proxy or ingress before it"
+    Remedy.WAIT, "something between the client and the server answers; check the proxy or ingress before it"
 )
 _CONFLICT = Judgement(Remedy.WAIT, "another request is changing the same object or bucket")
 RACE = Judgement(Remedy.LOST_RACE, "another writer was first")
@@ -25,7 +27,7 @@ KEYS = Judgement(Remedy.CREDENTIALS, "check the access key and its rights on the
 NO_KEYS = Judgement(Remedy.CREDENTIALS, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
 BUCKET = Judgement(Remedy.PERSON, "create the bucket or correct the storage uri")
 ARCHIVED = Judgement(Remedy.PERSON, "bring the object back from the archive, and keep lifecycle rules off this folder")
-_CLOCK = Judgement(Remedy.PERSON, "set the clock of this machine")
+_CLOCK = Judgement(Remedy.PERSON, "set the clock of the node; it is not that of the server")
 PLACE = Judgement(Remedy.PERSON, "correct region, endpoint, addressing and proxies of the storage")
 _FULL = Judgement(Remedy.PERSON, "give the bucket or the account room")
 SERVER = Judgement(Remedy.PERSON, "the server does not take this request; its version may be too old")
