@@ -41,6 +41,8 @@ class FakeGateway:
     after_write: Callable[[str], None] = lambda _what: None
     """Called after each write; raising there is an operator that dies just after it."""
 
+    admits: Callable[[Resource], errors.StatefulSparkError | None] = lambda _manifest: None
+    """Says how admission refuses to create an object, also in a dry run."""
     reads: list[str] = field(default_factory=list)
     """What was read of the API server, as `get Pod flights-driver-1` or `list Pod`."""
     written: Callable[[Resource], None] = lambda _resource: None
@@ -131,13 +133,18 @@ class FakeGateway:
                 raise errors.StateUnknownError("NamespaceTerminating", f"{place[1]} is being terminated.")
             if place in self.objects:
                 return False
+            refusal = self.admits(manifest)
+            if refusal is not None:
+                raise refusal
             self.add(manifest, is_own=True)
             return True
 
-    async def dry_run(self, manifest: Resource) -> str | None:
+    async def dry_run(self, manifest: Resource) -> errors.StatefulSparkError | None:
         known = V1PodSpec.attribute_map.values()
         unknown = [name for name in resources.section(manifest, "spec") if name not in known]
-        return f'unknown field "spec.{unknown[0]}"' if unknown else None
+        if unknown:
+            return errors.SpecRejectedError("ManifestRejected", f'unknown field "spec.{unknown[0]}"')
+        return self.admits(manifest)
 
     async def replace(self, manifest: Resource) -> Resource:
         place = _place(manifest)

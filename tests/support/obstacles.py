@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from jobworld import KEY, JobWorld
@@ -33,13 +33,22 @@ def storage(reason: str, *, may_pass: bool) -> Callable[[JobWorld], Callable[[],
     return fail
 
 
-def exceed_a_quota(world: JobWorld) -> Callable[[], None]:
-    def forbid(what: str) -> None:
-        if what.startswith("create Pod"):
-            raise errors.StateUnknownError("QuotaExceeded", "exceeded quota: tight.")
+def forbid_pods(reason: str) -> Callable[[JobWorld], Callable[[], None]]:
+    def forbid(world: JobWorld) -> Callable[[], None]:
+        refusal = errors.StateUnknownError(reason, f"{reason}.")
+        world.cluster.admits = lambda manifest: refusal if manifest["kind"] == "Pod" else None
+        return lambda: setattr(world.cluster, "admits", lambda _manifest: None)
 
-    world.cluster.before_write = forbid
-    return lambda: setattr(world.cluster, "before_write", lambda _what: None)
+    return forbid
+
+
+def forbid_secrets(world: JobWorld) -> Callable[[], None]:
+    async def refuse(_namespace: str, name: str) -> Mapping[str, str] | None:
+        raise errors.StateUnknownError("RightMissing", f"The operator cannot get secret {name}.")
+
+    allowed = world.cluster.read_secret
+    setattr(world.cluster, "read_secret", refuse)  # noqa: B010 - a method of this one
+    return lambda: setattr(world.cluster, "read_secret", allowed)
 
 
 def fill_the_nodes(world: JobWorld) -> Callable[[], None]:
@@ -77,6 +86,18 @@ OBSTACLES = {
     ),
     "the ConfigMap with the code is missing": Obstacle(leave_the_code_out, "CodeMissing", needs_a_person=True),
     "the heap is larger than its limit": Obstacle(ask_for_too_much, "SpecInvalid", needs_a_person=True),
-    "a quota is exceeded": Obstacle(exceed_a_quota, "QuotaExceeded", needs_a_person=False),
+    "a quota is exceeded": Obstacle(forbid_pods("QuotaExceeded"), "QuotaExceeded", needs_a_person=False),
+    "the namespace is being deleted": Obstacle(
+        forbid_pods("NamespaceTerminating"), "NamespaceTerminating", needs_a_person=False
+    ),
+    "Pod Security forbids the pod": Obstacle(
+        forbid_pods("PodSecurityViolated"), "PodSecurityViolated", needs_a_person=True
+    ),
+    "a webhook denies the pod": Obstacle(forbid_pods("AdmissionDenied"), "AdmissionDenied", needs_a_person=True),
+    "a LimitRange forbids the pod": Obstacle(
+        forbid_pods("LimitRangeExceeded"), "LimitRangeExceeded", needs_a_person=True
+    ),
+    "the operator may not create pods": Obstacle(forbid_pods("RightMissing"), "RightMissing", needs_a_person=True),
+    "the operator may not read the Secret": Obstacle(forbid_secrets, "RightMissing", needs_a_person=True),
     "no node has room": Obstacle(fill_the_nodes, "Unschedulable", needs_a_person=False),
 }

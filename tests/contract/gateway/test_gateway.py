@@ -499,4 +499,5 @@ def test_a_dry_run_names_a_field_that_does_not_exist(subject: Subject) -> None:
     refused = subject(lambda gateway: gateway.dry_run(a_pod_to_try(subject, nodeSelctor={"pool": "a"})))
 
     assert refused is not None
-    assert 'unknown field "spec.nodeSelctor"' in refused
+    assert refused.reason == "ManifestRejected"
+    assert 'unknown field "spec.nodeSelctor"' in refused.message

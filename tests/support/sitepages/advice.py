@@ -23,7 +23,7 @@ PHASE = {
     Phase.RESTARTING: "Wait for the next start. If it comes again and again, read how the last driver ended. " + LOG,
     Phase.SUSPENDING: "Wait. The message tells what the stop waits for. With `suspend: false` the job starts after it.",
     Phase.SUSPENDED: "Set `suspend: false`, or run `kubectl statefulspark resume JOB`, to go on.",
-    Phase.STALLED: "Read the message, change what it names, and apply. Nothing is retried before that.",
+    Phase.STALLED: "Read the message, and change what it names: the spec, a Secret, a policy or a right.",
     Phase.STOPPED: "Nothing: the input was bounded. To run it again, change `restartNonce`.",
     Phase.DELETING: "Wait. If it stays, storage does not answer, or a last savepoint is being taken.",
 }
@@ -63,7 +63,7 @@ UPGRADE = {
 CONDITION = {
     ConditionType.READY: ("True", "Run `kubectl statefulspark why JOB`, which says why it is not and what to do."),
     ConditionType.RECONCILING: ("False", "Wait; the operator is at work. If it stays `True`, look at the message."),
-    ConditionType.STALLED: ("False", "Change what the message names. The operator does not retry until then."),
+    ConditionType.STALLED: ("False", "Change what the message names: the spec, a Secret, a policy or a right."),
     ConditionType.AVAILABLE: (
         "True",
         "No driver runs, a batch runs too long, or the driver is silent: the reason says which. Look at the source, the "

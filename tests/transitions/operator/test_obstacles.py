@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from jobworld import JobWorld
-from obstacles import OBSTACLES
+from jobworld import KEY, JobWorld
+from obstacles import OBSTACLES, forbid_pods
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import Phase
+from statefulspark_operator.telemetry import metrics
 
 
 @pytest.mark.parametrize("name", OBSTACLES)
@@ -30,3 +31,65 @@ def test_what_keeps_a_job_from_starting_is_an_event_and_stalled_where_a_person_h
         next(one for one in world.status.conditions if one.type is ConditionType.STALLED).status
         is ConditionStatus.FALSE
     )
+
+
+def stalled(world: JobWorld) -> tuple[ConditionStatus, str]:
+    answer = world.status.condition(ConditionType.STALLED)
+    assert answer is not None
+    return answer.status, answer.reason
+
+
+@pytest.mark.parametrize("strategy", ["Warm", "Cold"])
+def test_a_change_whose_pods_are_forbidden_stops_nothing_and_is_carried_out_when_they_are_allowed(
+    strategy: str,
+) -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    allow = forbid_pods("PodSecurityViolated")(world)
+
+    world.change({"image": "flights:2", "upgrade": {"strategy": strategy}})
+    world.run(400)
+
+    assert stalled(world) == (ConditionStatus.TRUE, "PodSecurityViolated")
+    assert (world.status.phase, world.driver.epoch, world.driver.has_ended) == (Phase.RUNNING, 1, False)
+    assert world.reasons.count("PodSecurityViolated") == 1
+    allow()
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=400)
+    assert stalled(world)[0] is ConditionStatus.FALSE
+
+
+def test_a_standby_that_is_forbidden_while_it_is_made_is_stalled_until_it_is_allowed() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    world.change({"image": "flights:2", "upgrade": {"strategy": "Warm"}})
+    world.run_until(lambda: bool(world.standbys))
+    allow = forbid_pods("AdmissionDenied")(world)
+    world.cluster.remove(("Pod", KEY.namespace, "flights-standby-1"))
+
+    world.run(400)
+
+    assert stalled(world) == (ConditionStatus.TRUE, "AdmissionDenied")
+    reconciling = world.status.condition(ConditionType.RECONCILING)
+    assert reconciling is not None
+    assert reconciling.status is ConditionStatus.FALSE, "kstatus asks this first"
+    assert (world.status.phase, world.driver.epoch) == (Phase.RUNNING, 1)
+    allow()
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=400)
+
+
+def test_a_revision_that_ran_and_is_forbidden_when_it_starts_again_is_stalled_in_status_and_metrics() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    allow = forbid_pods("LimitRangeExceeded")(world)
+    world.kill_driver()
+
+    world.run(400)
+
+    exposed = metrics.render(world.gauges.families())
+    assert stalled(world) == (ConditionStatus.TRUE, "LimitRangeExceeded")
+    assert world.status.phase is Phase.STALLED
+    assert 'statefulspark_job_condition{condition="Stalled",job_name="flights",job_namespace="demo"} 1' in exposed
+    assert world.reasons.count("LimitRangeExceeded") == 1
+    allow()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING, within_s=400)
+    assert stalled(world)[0] is ConditionStatus.FALSE

@@ -75,3 +75,25 @@ def test_a_refusal_says_who_refuses_and_keeps_the_words_of_the_api_server(said: 
 
     assert (type(error), error.reason) == (errors.StateUnknownError, reason)
     assert said in error.message
+
+
+@pytest.mark.parametrize("status", [400, 403, 422])
+@pytest.mark.parametrize(
+    "said",
+    [
+        'admission webhook "images.corp" denied the request: unsigned',
+        "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'images' with binding 'all' denied request: unsigned",
+    ],
+)
+def test_admission_denies_with_a_status_of_its_own(status: int, said: str) -> None:
+    error = kubernetes_gateway._error(
+        status, "POST /api/v1/namespaces/shop/pods", json.dumps({"message": said}).encode()
+    )
+
+    assert (type(error), error.reason) == (errors.StateUnknownError, "AdmissionDenied")
+
+
+def test_the_words_of_other_refusals_count_with_403_alone() -> None:
+    error = kubernetes_gateway._error(422, "PATCH /api/v1/pods/a", b'{"message": "spec.x: cannot be changed"}')
+
+    assert error.reason == "ManifestRejected"

@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from statefulspark import errors
+
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Kind, Resource
 
@@ -104,11 +106,10 @@ class Gateway(Protocol):
         """
         ...
 
-    async def dry_run(self, manifest: Resource) -> str | None:
-        """Return why the API server would refuse to create an object, also for an unknown field; None if it would not.
+    async def dry_run(self, manifest: Resource) -> errors.StatefulSparkError | None:
+        """Return how the API server would refuse to create an object, also for an unknown field; None if it would not.
 
-        Nothing is created. What the object needs and what is not there yet, such as a service account or a quota, is no
-        refusal.
+        Nothing is created. A server that cannot try it, because one of its webhooks cannot, does not refuse.
         """
         ...
 

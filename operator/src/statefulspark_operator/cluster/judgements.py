@@ -46,19 +46,23 @@ def judge(status: int) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Who refuses a request with 403, and whom to ask.
+    """Who refuses a request, and whom to ask.
 
     Attributes:
         reason: PascalCase, for conditions and events.
         markers: Texts of the API server's own message; one of them is in it.
         advice: What a person may do. No capital letter, no full stop.
+        chooses_status: Whether it answers with the status that it likes, and not always with 403.
     """
 
     reason: str
     markers: tuple[str, ...]
     advice: str
+    chooses_status: bool = False
 
 
+NO_DRY_RUN = "does not support dry run"
+"""What the API server says of a webhook that may do more than look, so that nothing can be tried."""
 NAMESPACE_TERMINATING = "NamespaceTerminating"
 REFUSALS = (
     Refusal(
@@ -85,6 +89,7 @@ REFUSALS = (
         "AdmissionDenied",
         ("admission webhook", "ValidatingAdmissionPolicy"),
         "ask the owner of that webhook or policy, or change the job so that it agrees",
+        chooses_status=True,
     ),
     Refusal(
         fault.RIGHT_MISSING,
@@ -92,9 +97,12 @@ REFUSALS = (
         "bind the rules of the operator's chart for this namespace: see its values watchNamespaces and rbac",
     ),
 )
-"""Who may refuse with 403, by the text of the refusal; the first one that fits."""
+"""Who may refuse, by the text of the refusal; the first one that fits."""
 
 
-def refusal(message: str) -> Refusal | None:
-    """Return who refuses, by the message of an answer with 403; None if the message does not say."""
-    return next((each for each in REFUSALS if any(marker in message for marker in each.markers)), None)
+def refusal(judgement: Judgement, message: str) -> Refusal | None:
+    """Return who refuses, by what the status of an answer means and by its message; None if the message does not say."""
+    if judgement.remedy not in (Remedy.RIGHTS, Remedy.PERSON):
+        return None
+    candidates = (each for each in REFUSALS if judgement.remedy is Remedy.RIGHTS or each.chooses_status)
+    return next((each for each in candidates if any(marker in message for marker in each.markers)), None)

@@ -209,16 +209,16 @@ class KubernetesGateway:
             return False
         return True
 
-    async def dry_run(self, manifest: Resource) -> str | None:
-        """Return why the API server would refuse to create an object, also for an unknown field; None if it would not."""
+    async def dry_run(self, manifest: Resource) -> errors.StatefulSparkError | None:
+        """Return how the API server would refuse to create an object, also for an unknown field; None if it would not."""
         kind, namespace, _ = _identity(manifest)
         query = {"dryRun": "All", "fieldValidation": "Strict"}
         try:
             await self._call("POST", kind.path(namespace), body=manifest, query=query)
-        except errors.SpecRejectedError as error:
-            return error.message
-        except (errors.PreconditionFailedError, errors.StateUnknownError):
+        except errors.PreconditionFailedError:
             return None
+        except (errors.SpecRejectedError, errors.StateUnknownError) as error:
+            return None if judgements.NO_DRY_RUN in error.message else error
         return None
 
     async def replace(self, manifest: Resource) -> Resource:
@@ -385,9 +385,11 @@ def _identity(manifest: Resource) -> tuple[Kind, str, str]:
 def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkError:
     """Translate an error answer by what it means."""
     judgement, said = judgements.judge(status), resources.server_message(content)
-    refusal = judgements.refusal(said) if judgement.remedy is Remedy.RIGHTS else None
+    refusal = judgements.refusal(judgement, said)
     advice = judgement.advice if refusal is None else refusal.advice
     message = f"The API server answers {request} with {status} ({said}); {advice}."
+    if refusal is not None:
+        return errors.StateUnknownError(refusal.reason, message)
     match judgement.remedy:
         case Remedy.WAIT:
             return errors.TransientError("ApiServerUnavailable", message)
@@ -395,7 +397,7 @@ def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkErr
             reason = "NotFound" if judgement is judgements.ABSENT else "Conflict"
             return errors.PreconditionFailedError(reason, message)
         case Remedy.CREDENTIALS | Remedy.RIGHTS:
-            return errors.StateUnknownError("ApiServerRefused" if refusal is None else refusal.reason, message)
+            return errors.StateUnknownError("ApiServerRefused", message)
         case Remedy.PERSON:
             return errors.SpecRejectedError("ManifestRejected", message)
         case _ as never:

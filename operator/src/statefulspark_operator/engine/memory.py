@@ -16,6 +16,7 @@ from statefulspark.contract.api import Operation
 
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.lifecycle import fault
 from statefulspark_operator.lifecycle.decision import STEADY
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Rejection
@@ -92,6 +93,26 @@ class CheckedCode:
         return self.is_final or self.changes is not None
 
 
+@dataclass(frozen=True, slots=True)
+class TriedPods:
+    """What the API server said of the pods of a spec, without creating them.
+
+    Attributes:
+        change: The job, its generation and the revision.
+        refused: Why they are refused; None if they are not.
+        at: When.
+    """
+
+    change: tuple[str, int, str]
+    refused: Rejection | None
+    at: datetime
+
+    def is_current(self, change: tuple[str, int, str], now: datetime) -> bool:
+        """Tell whether they need not be tried again: a policy or a right may change without the spec."""
+        is_final = self.refused is None or not fault.outlasts_waiting(self.refused.reason)
+        return self.change == change and (is_final or now - self.at < LONGEST_POLL)
+
+
 @dataclass(slots=True)
 class JobMemory:
     """What is remembered of one job.
@@ -104,7 +125,7 @@ class JobMemory:
         has_failed: Whether the actions of the last pass failed, which its status says.
         code: What was found of the job's code, if it is not in the image.
         ended: The operation whose end a driver has told last: one that has stopped may say it only once.
-        dry_run: The change of the spec whose pods were tried last, and why they would be refused.
+        tried: The pods that were tried last; None if they have to be tried again.
         applied: Versions of the objects that were applied last, by the job's identity, kind and name.
     """
 
@@ -115,7 +136,7 @@ class JobMemory:
     has_failed: bool = False
     code: CheckedCode | None = None
     ended: Operation | None = None
-    dry_run: tuple[tuple[str, int, str], str | None] | None = None
+    tried: TriedPods | None = None
     applied: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def schedule_resync(self, key: JobKey, now: datetime) -> datetime:

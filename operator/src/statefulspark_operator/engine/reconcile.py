@@ -158,18 +158,20 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
         version = await record.record(ports, key, resource, decision.status)
         metadata = {**resources.section(resource, "metadata"), "resourceVersion": version}
         recorded = {**resource, "metadata": metadata, "status": record.as_json(decision.status)}
-    gauges.update(key, decision.status)
     current = perform.Pass(ports, key, resource, situation, cache.version_of(recorded))
     try:
         await perform.perform(current, decision.actions)
         memory.has_failed = False
+        gauges.update(key, decision.status)
         await record.record(ports, key, recorded, decision.status)
     except errors.PreconditionFailedError:
         memory.has_failed = False  # A conflict is no failure: the next pass decides again.
         raise
     except errors.StatefulSparkError as error:
-        memory.has_failed = True
-        await record.record(ports, key, recorded, record.failed_status(situation, decision, error))
+        memory.has_failed, memory.tried = True, None
+        failed = record.failed_status(situation, decision, error)
+        gauges.update(key, failed)
+        await record.record(ports, key, recorded, failed)
         await record.tell(ports, key, situation.job, record.refusal(situation, decision, error))
         raise
     finally:

@@ -11,8 +11,6 @@ import logging
 
 from statefulspark import errors
 
-from statefulspark_operator.api import conditions
-from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     DriverState,
     Fault,
@@ -25,8 +23,7 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import actions, announcements, fault, pruning, upgrade_facts
-from statefulspark_operator.lifecycle import conditions as derived
+from statefulspark_operator.lifecycle import actions, announcements, conditions, fault, pruning, upgrade_facts
 from statefulspark_operator.lifecycle.announcements import Announcement
 from statefulspark_operator.lifecycle.decision import Decision, Reason
 from statefulspark_operator.lifecycle.situation import Job, Situation
@@ -108,25 +105,20 @@ def failed_status(situation: Situation, decision: Decision, error: errors.Statef
         error: The failure.
 
     Returns:
-        The recorded status with the failure in message and Ready; stalled if only a change of the spec helps.
+        The recorded status with the failure in message and Ready, and in Stalled if only a person can help. What a change
+        of the spec alone can help is not tried again before that.
     """
-    status = decision.status
-    ready = conditions.answer(
-        ConditionType.READY,
-        ConditionStatus.FALSE,
-        error.reason,
-        error.message,
-        now=situation.now,
-        generation=situation.job.generation,
-    )
-    others = tuple(condition for condition in status.conditions if condition.type is not ConditionType.READY)
-    merged = conditions.merge(status.conditions, (ready, *others))
-    since = derived.reason_since(situation.status, merged, now=situation.now)
-    changes: dict[str, object] = {"message": error.message, "conditions": merged, "reason_since": since}
-    standby = status.standby
-    if standby is not None and any(isinstance(act, actions.CreateStandby) for act in decision.actions):
+    status, standby = decision.status, decision.status.standby
+    is_of_standby = any(isinstance(act, actions.CreateStandby) for act in decision.actions)
+    is_final = not is_of_standby and fault.needs_person(error)
+    answers = conditions.after_failure(situation, status, reason=error.reason, message=error.message, is_final=is_final)
+    since = conditions.reason_since(situation.status, answers, now=situation.now)
+    changes: dict[str, object] = {"message": error.message, "conditions": answers, "reason_since": since}
+    if is_of_standby and standby is not None:
         changes["standby"] = _without_standby(situation, standby, error)
-    elif isinstance(error, errors.SpecRejectedError):
+    elif is_final and situation.live_pod is None and decision.phase is not Phase.DELETING:
+        changes["phase"] = Phase.STALLED
+    if not is_of_standby and isinstance(error, errors.SpecRejectedError):
         changes |= {"stalled": situation.stalled(error.reason, error.message), "phase": Phase.STALLED}
         if status.driver is not None and status.driver.state is DriverState.CREATING:
             ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": error.reason}

@@ -11,7 +11,7 @@ import dataclasses
 from datetime import datetime
 
 from statefulspark_operator.api.status import DriverState
-from statefulspark_operator.lifecycle import decide, observed, steps
+from statefulspark_operator.lifecycle import decide, fault, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.savepoints import naming, plan
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
@@ -85,6 +85,8 @@ def is_idle(situation: Situation, decision: Decision, *, until: datetime) -> boo
         return False
     if isinstance(situation.driver, DriverSilent) or isinstance(situation.standby, DriverSilent):
         return False  # It may answer at any time, and is asked until then.
+    if situation.rejection is not None and fault.outlasts_waiting(situation.rejection.reason):
+        return False  # The policy or the right may be another one by now.
     if isinstance(situation.named_restore, naming.Unresolved):
         return False  # Another job's savepoint may be what it waits for.
     if any(savepoint.is_deleted for savepoint in situation.own_savepoints):

@@ -24,13 +24,13 @@ from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import access, observe
-from statefulspark_operator.engine.memory import CheckedCode
+from statefulspark_operator.engine.memory import CheckedCode, TriedPods
 from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import code, rollout, steps
+from statefulspark_operator.lifecycle import code, fault, rollout, steps
 from statefulspark_operator.lifecycle.situation import Accepted, Rejection
 from statefulspark_operator.render import defaults, driver, executor, restricted
-from statefulspark_operator.render.base import Subject, overlay
+from statefulspark_operator.render.base import Manifest, Subject, overlay
 
 MOST_REVISIONS = 4
 """Stored specs that are remembered of a job: of its driver, of its standby, and the two of an upgrade."""
@@ -194,22 +194,28 @@ async def _try_pods(
 ) -> Rejection | None:
     """Return why the API server would refuse the pods of a revision that has not run; None if it would not.
 
-    A dry run finds it before anything is stopped: an unknown field of a pod template, or a value that is none. Once for each
-    change of the spec.
+    A dry run finds it before anything is stopped: an unknown field of a pod template, a value that is none, or a policy of
+    the namespace. Once for each change of the spec; what a person can mend beside the spec is looked at again.
     """
     if requested == status.revision:
         return None
     subject = defaults.with_defaults(ports.job_defaults, ports.subject(observe.read_metadata(resource), spec))
     memory = ports.memories.get(JobKey(subject.job.namespace, subject.job.name))
     change = (subject.job.uid, subject.job.generation, requested)
-    if memory.dry_run is None or memory.dry_run[0] != change:
+    if memory.tried is None or not memory.tried.is_current(change, ports.now()):
         pods = [driver.pod(subject, epoch=1, revision=requested)]
         if executor.is_encrypted(subject.spec):
             pods.append(executor.whole_pod(subject, revision=requested))
-        answers = [await ports.gateway.dry_run(pod) for pod in pods]
-        memory.dry_run = change, next((answer for answer in answers if answer is not None), None)
-    refusal = memory.dry_run[1]
-    return Rejection("ManifestRejected", f"The pods of this spec would be refused: {refusal}") if refusal else None
+        memory.tried = TriedPods(change, await _find_refusal(ports, pods), ports.now())
+    return memory.tried.refused
+
+
+async def _find_refusal(ports: Ports, pods: list[Manifest]) -> Rejection | None:
+    for pod in pods:
+        refusal = await ports.gateway.dry_run(pod)
+        if refusal is not None and fault.needs_person(refusal):
+            return Rejection(refusal.reason, f"The pods of this spec would be refused: {refusal.message}")
+    return None
 
 
 async def name_revision(

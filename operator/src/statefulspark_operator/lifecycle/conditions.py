@@ -54,6 +54,29 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
     return conditions.merge(situation.status.conditions, current)
 
 
+def after_failure(
+    situation: Situation, status: StatefulSparkJobStatus, *, reason: str, message: str, is_final: bool
+) -> tuple[Condition, ...]:
+    """Return the conditions of a decision one of whose actions failed.
+
+    Args:
+        situation: The situation that the decision was made from.
+        status: The status of the decision.
+        reason: PascalCase.
+        message: One sentence.
+        is_final: Whether only a person can help, so that `Stalled` says the same.
+    """
+    answers: dict[ConditionType, Answer] = {ConditionType.READY: (NO, reason, message)}
+    if is_final:
+        answers |= {ConditionType.RECONCILING: (NO, reason, ""), ConditionType.STALLED: (YES, reason, message)}
+    changed = {
+        kind: conditions.answer(kind, *answer, now=situation.now, generation=situation.job.generation)
+        for kind, answer in answers.items()
+    }
+    current = tuple(changed.get(condition.type, condition) for condition in status.conditions)
+    return conditions.merge(situation.status.conditions, current)
+
+
 def reason_since(before: StatefulSparkJobStatus, answers: tuple[Condition, ...], *, now: datetime) -> datetime | None:
     """Return since when `Ready` has its reason; Kubernetes' transition time is that of its answer.
 
@@ -86,7 +109,8 @@ def _is_preparing(decision: Decision) -> bool:
 
 
 def _reconciling(situation: Situation, decision: Decision) -> Answer:
-    if decision.phase in _IN_TRANSITION or _is_preparing(decision):
+    gets_ready = situation.rejection is None and _is_preparing(decision)
+    if decision.phase in _IN_TRANSITION or gets_ready:
         return YES, decision.reason.word, decision.message
     if situation.queued is not None:
         return YES, situation.queued.reason.word, situation.queued.message

@@ -37,6 +37,9 @@ _PASSING_WAITS = HARMLESS_WAITS | {"ErrImagePull", TLS_SECRET_MISSING}
 issued a moment after its job is applied."""
 RIGHT_MISSING = "RightMissing"
 """The reason of a refusal of the API server because the operator itself has no right."""
+_MENDED_BY_A_PERSON = frozenset({"AdmissionDenied", "LimitRangeExceeded", "PodSecurityViolated", RIGHT_MISSING})
+"""Reasons of refusals of the API server that last until somebody changes the job, a policy, a limit or a right. A quota
+has room again when other pods end, and a namespace that is being deleted ends by itself."""
 _PULLS = frozenset({"ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed"})
 _NO_SUCH_IMAGE = (
     "not found",
@@ -80,6 +83,16 @@ def of_wait(waiting: Waiting) -> Fault:
 def is_of_image(waiting: Waiting) -> bool:
     """Tell whether a container does not start because its image is not there, whoever is to blame."""
     return waiting.reason in _PULLS | {"ErrImagePull"}
+
+
+def needs_person(error: errors.StatefulSparkError) -> bool:
+    """Tell whether an action fails until a person changes something."""
+    return isinstance(error, errors.SpecRejectedError) or outlasts_waiting(error.reason)
+
+
+def outlasts_waiting(reason: str) -> bool:
+    """Tell whether what the API server refuses stays refused, for its reason, until a person changes something."""
+    return reason in _MENDED_BY_A_PERSON
 
 
 def of_refusal(error: errors.StatefulSparkError) -> Fault:

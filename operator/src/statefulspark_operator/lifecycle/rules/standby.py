@@ -35,7 +35,7 @@ from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 NOT_READY = "StandbyNotReady"
 UPGRADE_COLD = "To upgrade without a second driver, set spec.upgrade.strategy to Cold."
-_NO_ROOM = frozenset({Reason.UNSCHEDULABLE.word, "QuotaExceeded", "LimitRangeExceeded"})
+_NO_ROOM = frozenset({Reason.UNSCHEDULABLE.word, "QuotaExceeded"})
 """Why there may be no second driver beside the running one."""
 SETTLES_WITHIN = timedelta(seconds=60)
 """Time after which a driver without a batch is taken to have nothing to do."""
