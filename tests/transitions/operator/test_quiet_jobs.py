@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from jobworld import JobWorld
+from statefulspark.contract.api import StandbyState as Preparation
+from statefulspark.contract.api import StandbyStatus as StandbyWord
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
+from statefulspark_operator.lifecycle.storage_facts import StorageUnreadable
 
 
 def running() -> JobWorld:
@@ -47,6 +51,44 @@ def test_the_token_of_a_job_is_read_once() -> None:
     world.run(60)
 
     assert world.cluster.secret_reads == before
+
+
+def test_storage_is_asked_with_what_its_secret_has_now() -> None:
+    world = JobWorld()
+    world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3://state did not answer.")
+    world.run(30)
+    assert reachable(world) == (ConditionStatus.FALSE, "StorageUnreachable")
+
+    world.cluster.remove(("Secret", "demo", "s3"))
+    world.run(20)
+
+    assert reachable(world) == (ConditionStatus.FALSE, "CredentialsMissing")
+
+
+def test_storage_of_a_running_job_is_looked_at_while_a_standby_fails_to_read_it_and_until_it_can_be_read() -> None:
+    world = running()
+    world.change({"image": "i:2", "upgrade": {"strategy": "Warm"}})
+    world.run_until(lambda: bool(world.standbys))
+    (standby,) = world.standbys
+    standby.refusal = StandbyWord(state=Preparation.WARMING, reason="AccessDenied", message="The keys are wrong.")
+    world.run(20)
+    assert reachable(world)[0] is ConditionStatus.TRUE
+
+    secret = world.cluster.objects[("Secret", "demo", "s3")]
+    world.cluster.remove(("Secret", "demo", "s3"))
+    world.run(30)
+    assert reachable(world) == (ConditionStatus.FALSE, "CredentialsMissing")
+
+    world.cluster.add(secret)
+    standby.refusal = None
+    world.run(30)
+    assert reachable(world)[0] is ConditionStatus.TRUE
+
+
+def reachable(world: JobWorld) -> tuple[ConditionStatus, str]:
+    answer = world.status.condition(ConditionType.STORAGE_REACHABLE)
+    assert answer is not None
+    return answer.status, answer.reason
 
 
 def test_the_token_is_read_again_after_a_driver_did_not_answer() -> None:

@@ -1,7 +1,8 @@
 """What drivers and storage are asked with: a token, the authority of a certificate, and credentials, all from Secrets.
 
-Each is read once, and again after a driver or a store did not answer, for it may have been replaced: a token with its job,
-an authority when it is renewed. It must never have a driver with a certificate asked without one.
+A token and the authority of a driver are read once, and again after the driver did not answer, for they may have been
+replaced. What a storage is asked with is read for each look at it, since a store may accept what the Secret no longer has.
+It must never have a driver with a certificate asked without one.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from statefulspark import errors
 from statefulspark.contract import config
 from statefulspark.storage import authorities
 from statefulspark.storage.authorities import Authority
@@ -18,7 +20,9 @@ from statefulspark_operator.api.spec import AUTHORITY_KEY, KeyReference, Storage
 from statefulspark_operator.cluster.driver_api import DriverAccess, Trust
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.engine.memory import STORAGE_SECRET_TTL
 from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.lifecycle import fault
 from statefulspark_operator.lifecycle.situation import (
     HARMLESS_WAITS,
     TLS_SECRET_MISSING,
@@ -133,6 +137,15 @@ async def connection(
         storage: Its storage.
         owner_id: Uid of its resource; None if it does not exist.
     """
+    try:
+        return await _connection(ports, key, storage, owner_id)
+    except errors.StateUnknownError as error:  # The API server does not let the operator read a Secret.
+        return StorageUnreadable(error.reason, error.message, may_pass=not fault.needs_person(error))
+
+
+async def _connection(
+    ports: Ports, key: JobKey, storage: Storage, owner_id: str | None
+) -> StorageTarget | StorageUnreadable:
     namespace, storage = key.namespace, defaults.storage(ports.job_defaults, storage)
     authority = await _storage_authority(ports, namespace, storage)
     if isinstance(authority, StorageUnreadable):
@@ -140,7 +153,7 @@ async def connection(
     reference = storage.s3.credentials_secret_ref
     if reference is None:
         return StorageTarget(storage, namespace, key.name, None, owner_id, authority)
-    credentials = ports.secrets.find((namespace, reference.name), ports.now())
+    credentials = ports.secrets.find((namespace, reference.name), ports.now(), STORAGE_SECRET_TTL)
     if credentials is None:
         credentials = await ports.gateway.read_secret(namespace, reference.name)
         # One that a person has to complete is read each time, so that this is seen.
@@ -162,7 +175,7 @@ async def _storage_authority(ports: Ports, namespace: str, storage: Storage) -> 
     if reference is None:
         return None
     secret, kept_as = f"{namespace}/{reference.name}", _storage_authority_key(namespace, reference)
-    values = ports.secrets.find(kept_as, ports.now())
+    values = ports.secrets.find(kept_as, ports.now(), STORAGE_SECRET_TTL)
     if values is None:
         values = await ports.gateway.read_secret(namespace, reference.name)
     server = storage.s3.endpoint or storage.uri
@@ -190,11 +203,3 @@ def _storage_authority_key(namespace: str, reference: KeyReference) -> tuple[str
 def _absent(credentials: Mapping[str, str]) -> list[str]:
     """Return the keys that a Secret with credentials lacks."""
     return [key for key in base.CREDENTIAL_KEYS if not credentials.get(key)]
-
-
-def invalidate_credentials(ports: Ports, namespace: str, storage: Storage) -> None:
-    """Have what a storage is asked with, which refuses or does not answer, read again."""
-    if storage.s3.ca_secret_ref is not None:
-        ports.secrets.invalidate(_storage_authority_key(namespace, storage.s3.ca_secret_ref), ports.now())
-    if storage.s3.credentials_secret_ref is not None:
-        ports.secrets.invalidate((namespace, storage.s3.credentials_secret_ref.name), ports.now())

@@ -162,6 +162,9 @@ class Memories:
 
 SECRET_TTL = timedelta(minutes=10)
 """How long values are used that nothing speaks against."""
+STORAGE_SECRET_TTL = timedelta(seconds=5)
+"""The same of credentials and authorities of a storage, which accepts old ones after their Secret was changed: so long that
+the jobs of a namespace which start together read it once."""
 REREAD_AFTER = timedelta(seconds=30)
 """Values that were read more recently than this are not read again, whatever speaks against them."""
 
@@ -175,10 +178,10 @@ class SecretCache:
 
     _read: dict[SecretKey, tuple[datetime, Mapping[str, str]]] = field(default_factory=dict)
 
-    def find(self, key: SecretKey, now: datetime) -> Mapping[str, str] | None:
+    def find(self, key: SecretKey, now: datetime, ttl: timedelta = SECRET_TTL) -> Mapping[str, str] | None:
         """Return the values of a Secret; None if it has to be read."""
         kept = self._read.get(key)
-        return kept[1] if kept is not None and now - kept[0] < SECRET_TTL else None
+        return kept[1] if kept is not None and now - kept[0] < ttl else None
 
     def keep(self, key: SecretKey, values: Mapping[str, str], now: datetime) -> None:
         """Keep the values of a Secret that was read."""

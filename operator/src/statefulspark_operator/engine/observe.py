@@ -14,12 +14,14 @@ from pydantic import ValidationError
 from statefulspark.contract.api import JobStatus, Operation, OperationState
 
 from statefulspark_operator.api import names
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import (
     DriverState,
     OperationKind,
     OperationPhase,
     OperationStatus,
+    StandbyState,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster import cache, calendar, pods, resources
@@ -204,8 +206,6 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
                 savepoint=status.restore.snapshot if status.restore else None,
                 requests=operations.ids(operation) if operation is not None and _is_unanswered(operation) else (),
             )
-            if isinstance(storage, StorageUnreadable):
-                access.invalidate_credentials(ports, job.namespace, target.storage)
         else:
             storage = target
     schedule = accepted.spec.savepoint.schedule if accepted.spec is not None else None
@@ -276,9 +276,16 @@ async def _ask_standby(
 
 
 def _needs_storage(observation: Observation, accepted: Accepted) -> bool:
-    """Tell whether the decision depends on the content of storage."""
-    if observation.live or accepted.spec is None:
+    """Tell whether the decision depends on the content of storage, or the job's conditions on whether it can be read.
+
+    While a driver runs it is not read, unless it could not be the last time, or a standby does not get ready.
+    """
+    if accepted.spec is None:
         return False
+    if observation.live:
+        standby, reachable = observation.status.standby, observation.status.condition(ConditionType.STORAGE_REACHABLE)
+        is_held_up = standby is not None and standby.state is StandbyState.WARMING and standby.reason is not None
+        return is_held_up or (reachable is not None and reachable.status is ConditionStatus.FALSE)
     policy = accepted.spec.deletion_policy
     if observation.job.deletion_requested_at is not None and policy is not DeletionPolicy.SAVEPOINT:
         return policy is DeletionPolicy.DELETE

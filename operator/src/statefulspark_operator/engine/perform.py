@@ -253,11 +253,7 @@ async def _purge(current: Pass) -> None:
     target = await access.storage_target(current.ports, current.situation.job, accepted)
     if not isinstance(target, StorageTarget):
         return
-    try:
-        freed = await current.ports.storage.purge(target)
-    except errors.StatefulSparkError:
-        access.invalidate_credentials(current.ports, current.key.namespace, target.storage)
-        raise
+    freed = await current.ports.storage.purge(target)
     current.ports.freed.purged += freed.size_bytes
     if freed.files:
         await record.tell(current.ports, current.key, current.situation.job, (pruning.purged(freed),))

@@ -334,8 +334,6 @@ async def _adopt(ports: Ports, job: _Job, change: plan.Adopt) -> None:
         snapshot = await ports.storage.find_savepoint(target, change.location)
     else:
         snapshot = target
-    if isinstance(snapshot, StorageUnreadable):
-        access.invalidate_credentials(ports, job.key.namespace, storage)
     status = savepoint.status.model_copy(update={"origin": savepoint.origin, "storage": storage})
     match snapshot:
         case SnapshotStatus():
@@ -366,8 +364,6 @@ async def _find(ports: Ports, job: _Job, savepoints: tuple[SavepointObject, ...]
         named = await ports.storage.find_named(target, tuple(sought))
     else:
         named = target
-    if isinstance(named, StorageUnreadable):
-        access.invalidate_credentials(ports, job.key.namespace, storage)
     for savepoint in savepoints:
         status = savepoint.status.model_copy(update={"origin": savepoint.origin})
         if isinstance(named, StorageUnreadable):
@@ -395,7 +391,6 @@ async def _dispose(ports: Ports, job: _Job, change: plan.Dispose) -> None:
             raise errors.TransientError(target.reason, target.message)
         await ports.storage.dispose(target, change.location)
     except errors.StatefulSparkError as error:
-        access.invalidate_credentials(ports, job.key.namespace, storage)
         if await ports.gateway.is_ending(job.key.namespace):  # Neither its Secret nor a person is coming.
             await _patch(ports, job, savepoint, {"metadata": _finalizers(savepoint)})
             why = f"{savepoint.name}: the files stay in {change.location}, as its namespace is deleted: {error.message}"
