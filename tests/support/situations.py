@@ -168,7 +168,9 @@ def over(code: int | None = None, **changes: object) -> Situation:
 
 
 def an_upgrade(state: UpgradeState, to: str = OTHER, **changes: object) -> UpgradeStatus:
-    upgrade = UpgradeStatus(from_revision=REVISION, to_revision=to, generation=1, state=state, requested_at=LONG_AGO)
+    upgrade = UpgradeStatus(
+        from_revision=REVISION, to_revision=to, generation=1, state=state, requested_at=LONG_AGO, image="i:2"
+    )
     return upgrade.model_copy(update=changes)
 
 

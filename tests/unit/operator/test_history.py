@@ -7,8 +7,9 @@ from datetime import timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from jobworld import JobWorld
 from situations import NOW, an_upgrade
-from statefulspark_operator.api.status import RevisionOutcome, StatefulSparkJobStatus, UpgradeState
+from statefulspark_operator.api.status import Phase, RevisionOutcome, StatefulSparkJobStatus, UpgradeState
 from statefulspark_operator.lifecycle import history
 
 STABLE, BLOCKED, ROLLED_BACK = RevisionOutcome.STABLE, RevisionOutcome.BLOCKED, RevisionOutcome.ROLLED_BACK
@@ -28,7 +29,7 @@ def with_attempt(
     status: StatefulSparkJobStatus, number: int, outcome: RevisionOutcome, apart: timedelta
 ) -> StatefulSparkJobStatus:
     upgrade = an_upgrade(UpgradeState.STABLE, f"r{number}")
-    revisions = history.add_upgrade(status, upgrade, outcome, image=f"i:{number}", now=NOW + number * apart)
+    revisions = history.add_upgrade(status, upgrade, outcome, now=NOW + number * apart)
     return status.model_copy(update={"history": revisions})
 
 
@@ -56,6 +57,23 @@ def test_the_history_after(attempts: tuple[RevisionOutcome, ...], expected: list
 def test_failed_attempts_are_forgotten_after_a_month_and_what_ran_well_is_not() -> None:
     assert after(STABLE, BLOCKED, BLOCKED, apart=timedelta(days=29)) == ["r3 Blocked", "r2 Blocked", "r1 Stable"]
     assert after(STABLE, BLOCKED, BLOCKED, apart=timedelta(days=31)) == ["r3 Blocked", "r1 Stable"]
+
+
+def test_a_revision_that_ran_and_was_left_before_it_was_stable_has_a_record_with_its_own_image() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    world.change({"upgrade": {"strategy": "Cold", "stableAfterCheckpoints": 50}, "image": "i:2"})
+    world.run_until(lambda: is_at(world, UpgradeState.FIRST_CHECKPOINT))
+    world.change({"image": "i:3", "upgrade": {"stableAfterCheckpoints": 2}})
+
+    world.run_until(lambda: is_at(world, UpgradeState.STABLE) and world.status.epoch == 3)
+
+    records = [(record.image, record.outcome) for record in world.status.history]
+    assert records[:2] == [("i:3", STABLE), ("i:2", RevisionOutcome.REPLACED)]
+
+
+def is_at(world: JobWorld, state: UpgradeState) -> bool:
+    return world.status.upgrade is not None and world.status.upgrade.state is state
 
 
 @given(some.lists(some.sampled_from([STABLE, BLOCKED, ROLLED_BACK]), max_size=30))

@@ -86,7 +86,7 @@ class RevisionOutcome(StrEnum):
     RUNNING = "Running"
     """It is the job's first revision, and has not completed enough checkpoints to be stable."""
     REPLACED = "Replaced"
-    """It was the job's first revision, and another one became stable before it did."""
+    """It ran, and another one was requested, or became stable, before it was stable itself."""
     STABLE = "Stable"
     """It completed enough checkpoints."""
     ROLLED_BACK = "RolledBack"
@@ -323,6 +323,8 @@ class UpgradeStatus(StatusModel):
     """Its state."""
     requested_at: UtcDatetime
     """When the change was observed."""
+    image: str = ""
+    """Image of the requested revision."""
     savepoint_completed_at: UtcDatetime | None = None
     """When the savepoint was complete."""
     stopped_at: UtcDatetime | None = None

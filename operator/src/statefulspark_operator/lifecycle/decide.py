@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 
 from statefulspark_operator.api.status import Phase
-from statefulspark_operator.lifecycle import conditions, observed
+from statefulspark_operator.lifecycle import conditions, history, observed
 from statefulspark_operator.lifecycle.actions import Action
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.rules import (
@@ -53,6 +53,7 @@ def decide(situation: Situation) -> Decision:
     decision = dataclasses.replace(decision, message=_shorten(decision.message), actions=acts)
     answers = conditions.derive(current, decision)
     changes = {
+        "history": history.add_left(current.status, decision.status, now=current.now),
         "phase": decision.phase,
         "message": _shorten(message),
         "observed_generation": current.job.generation,

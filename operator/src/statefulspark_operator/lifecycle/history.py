@@ -16,6 +16,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
+from statefulspark_operator.lifecycle import steps
 
 RUNS_KEPT = 5
 """Number of revisions that ran well, the running one included."""
@@ -62,8 +63,24 @@ def stable(history: History, revision: str, *, now: datetime) -> History:
     )
 
 
+def add_left(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus, *, now: datetime) -> History:
+    """Return the history with a revision that ran, and was left for another one before it was stable.
+
+    Args:
+        before: The status before a decision.
+        after: The status of the decision.
+        now: When it was made.
+    """
+    left, upgrade = before.upgrade, after.upgrade
+    if left is None or upgrade is None or left.state not in steps.ON_TRIAL:
+        return after.history
+    if (left.requested_at, left.to_revision) == (upgrade.requested_at, upgrade.to_revision):
+        return after.history
+    return add_upgrade(after, left, RevisionOutcome.REPLACED, now=now)
+
+
 def add_upgrade(
-    status: StatefulSparkJobStatus, upgrade: UpgradeStatus, outcome: RevisionOutcome, *, image: str, now: datetime
+    status: StatefulSparkJobStatus, upgrade: UpgradeStatus, outcome: RevisionOutcome, *, now: datetime
 ) -> History:
     """Return the history with the end of an upgrade.
 
@@ -71,11 +88,10 @@ def add_upgrade(
         status: The status with the history so far.
         upgrade: The upgrade.
         outcome: How it ended.
-        image: Image of its revision.
         now: When the end was observed.
     """
     record = RevisionRecord(
-        revision=upgrade.to_revision, image=image, snapshot=upgrade.savepoint, outcome=outcome, at=now
+        revision=upgrade.to_revision, image=upgrade.image, snapshot=upgrade.savepoint, outcome=outcome, at=now
     )
     before = status.history
     if outcome is RevisionOutcome.STABLE:  # A first revision that never became stable is replaced.

@@ -303,9 +303,7 @@ def note_upgrade(situation: Situation) -> Situation:
     )
     if upgrade.state is not UpgradeState.STABLE or status.upgrade.state is UpgradeState.STABLE:
         return set_status(situation, upgrade=upgrade)
-    revisions = history.add_upgrade(
-        status, upgrade, RevisionOutcome.STABLE, image=situation.spec.image, now=situation.now
-    )
+    revisions = history.add_upgrade(status, upgrade, RevisionOutcome.STABLE, now=situation.now)
     return set_status(situation, upgrade=upgrade, history=revisions)
 
 

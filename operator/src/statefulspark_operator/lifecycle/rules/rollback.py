@@ -49,9 +49,7 @@ def roll_back(situation: Situation) -> Decision | None:
     )
     ended = {"state": UpgradeState.ROLLED_BACK, "reason": driver.end_reason or "DriverFailed", "message": message}
     rolled_back = upgrade.model_copy(update=ended)
-    revisions = history.add_upgrade(
-        situation.status, rolled_back, RevisionOutcome.ROLLED_BACK, image=situation.spec.image, now=situation.now
-    )
+    revisions = history.add_upgrade(situation.status, rolled_back, RevisionOutcome.ROLLED_BACK, now=situation.now)
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "charged": 0, "next_attempt_at": None})
     changes = {"upgrade": rolled_back, "history": revisions, "restarts": restarts, "stalled": None}
     restore = going_back.intent(situation, driver, None)

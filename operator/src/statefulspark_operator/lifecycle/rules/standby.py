@@ -195,9 +195,7 @@ def block(situation: Situation) -> Decision | None:
         "keeps running; change the spec to try another one, or restartNonce to try this one again."
     )
     blocked = upgrade.model_copy(update={"state": UpgradeState.BLOCKED, "reason": reason, "message": message})
-    revisions = history.add_upgrade(
-        situation.status, blocked, RevisionOutcome.BLOCKED, image=situation.spec.image, now=situation.now
-    )
+    revisions = history.add_upgrade(situation.status, blocked, RevisionOutcome.BLOCKED, now=situation.now)
     refused = standby.model_copy(update={"state": StandbyState.REFUSED, "reason": reason, "message": why})
     status = situation.status.model_copy(update={"upgrade": blocked, "history": revisions, "standby": refused})
     return Decision(Reason.UPGRADE_BLOCKED, message, _phase(situation), status, (), AT_ONCE)

@@ -279,7 +279,8 @@ def _upgrade(situation: Situation, target: str, state: UpgradeState) -> UpgradeS
     """
     upgrade, driver = situation.status.upgrade, situation.intent
     if upgrade is not None and upgrade.state is UpgradeState.STOPPING:
-        return upgrade.model_copy(update={"state": state, "to_revision": target})
+        image = situation.spec.image if situation.spec is not None else ""
+        return upgrade.model_copy(update={"state": state, "to_revision": target, "image": image})
     if upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK and upgrade.from_revision == target:
         return upgrade
     if upgrade is not None and upgrade.to_revision == target and upgrade.state in steps.PREPARING | steps.ON_TRIAL:

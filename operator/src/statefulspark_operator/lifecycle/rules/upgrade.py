@@ -133,6 +133,7 @@ def new_upgrade(situation: Situation, target: str, state: UpgradeState) -> Upgra
         generation=situation.job.generation,
         state=state,
         requested_at=situation.now,
+        image=situation.spec.image if situation.spec is not None else "",
     )
     if before is None or before.from_revision == target:
         return upgrade
