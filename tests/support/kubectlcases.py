@@ -27,6 +27,7 @@ from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.status import (
     DriverState,
+    Fault,
     Phase,
     RestartStatus,
     RestoreIntent,
@@ -145,6 +146,7 @@ CASES: dict[str, View] = {
                 count=9,
                 consecutive=4,
                 next_attempt_at=NOW,
+                last_fault=Fault.REVISION,
                 last_reason="QueryFailed",
                 last_message=FAILURE,
                 last_failure_at=before(minutes=2),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from jobworld import JobWorld
+from obstacles import forbid_pods
 from situations import a_pod
 from statefulspark import errors
 from statefulspark.contract.api import ExitReport
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark_operator.api.status import Fault
+from statefulspark_operator.api.conditions import LONGEST_MESSAGE
+from statefulspark_operator.api.status import Fault, Phase
 from statefulspark_operator.lifecycle import ends, fault
 from statefulspark_operator.lifecycle.situation import ContainerExit, PodPhase, Waiting
 
@@ -96,3 +101,35 @@ def test_a_container_that_does_not_start_is_the_fault_of(reason: str, message: s
 @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.reason)
 def test_a_refusal_of_the_api_server_is_the_fault_of(error: errors.StatefulSparkError) -> None:
     assert fault.of_refusal(error) is REFUSALS[error]
+
+
+@pytest.mark.parametrize("whose", Fault)
+def test_a_fault_is_named_after_a_message_of_any_length(whose: Fault) -> None:
+    short, long = (fault.add_to(message, whose) for message in ("No key.", "x" * 5000))
+
+    assert short.startswith("No key. Fault of ")
+    assert (len(long), long[-20:]) == (LONGEST_MESSAGE, short[-20:])
+
+
+def test_a_message_without_a_fault_stays_as_it_is() -> None:
+    assert fault.add_to("Running.", None) == "Running."
+
+
+EVENTS: dict[str, tuple[Callable[[JobWorld], object], Fault]] = {
+    "QueryFailed": (lambda world: world.fail_driver(1, "QueryFailed", "ValueError."), REVISION),
+    "AccessDenied": (lambda world: world.fail_driver(16, "AccessDenied", "No key."), SURROUNDINGS),
+    "RightMissing": (lambda world: (forbid_pods("RightMissing")(world), world.kill_driver()), OPERATOR),
+}
+
+
+@pytest.mark.parametrize("reason", EVENTS)
+def test_the_event_of_a_failure_names_whose_fault_it_is(reason: str) -> None:
+    begin, whose = EVENTS[reason]
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    begin(world)
+
+    world.run_until(lambda: reason in world.reasons)
+
+    event = next(event for event in world.cluster.events if event.reason == reason)
+    assert event.message == fault.add_to(event.message.partition(" Fault of ")[0], whose)

@@ -91,7 +91,8 @@ async def tell(ports: Ports, key: JobKey, job: Job, notes: tuple[Announcement, .
     """Post events about a job; one that cannot be posted is logged and dropped."""
     for note in notes:
         try:
-            await ports.gateway.post_event(key, job.uid, EventNote(note.reason, note.message, note.is_warning))
+            message = fault.add_to(note.message, note.whose)
+            await ports.gateway.post_event(key, job.uid, EventNote(note.reason, message, note.is_warning))
         except errors.StatefulSparkError as error:
             _LOG.warning("event not posted", extra={"job": str(key), "reason": note.reason, "error": str(error)})
 

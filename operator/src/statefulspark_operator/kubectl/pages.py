@@ -15,6 +15,7 @@ from statefulspark_operator.api.status import RestartStatus, SnapshotStatus, Upg
 from statefulspark_operator.kubectl import text
 from statefulspark_operator.kubectl.reports import DriverReport, HistoryReport, StatusReport, WhyReport
 from statefulspark_operator.kubectl.text import Paint, Tone
+from statefulspark_operator.lifecycle import fault
 
 _INDENT = 13
 Arguments = ParamSpec("Arguments")
@@ -135,10 +136,10 @@ def _restarts(restarts: RestartStatus, now: datetime) -> Iterator[str]:
     if restarts.last_failure_at is None:
         return
     row = f", {restarts.consecutive} in a row" if restarts.consecutive > 1 else ""
-    last = (
-        f"the last failure {text.ago(now, restarts.last_failure_at)}: {restarts.last_message or restarts.last_reason}"
+    why = fault.add_to(restarts.last_message or restarts.last_reason or "It gave no reason.", restarts.last_fault)
+    yield _field(
+        "Restarts", f"{restarts.count}{row}, the last failure {text.ago(now, restarts.last_failure_at)}: {why}"
     )
-    yield _field("Restarts", f"{restarts.count}{row}, {last}")
 
 
 def _findings(report: StatusReport | WhyReport, paint: Paint) -> Iterator[str]:

@@ -15,6 +15,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     DriverState,
+    Fault,
     OperationKind,
     OperationPhase,
     Phase,
@@ -22,7 +23,7 @@ from statefulspark_operator.api.status import (
     StatefulSparkJobStatus,
     UpgradeState,
 )
-from statefulspark_operator.lifecycle import steps
+from statefulspark_operator.lifecycle import fault, steps
 from statefulspark_operator.lifecycle.decision import Reason
 
 
@@ -34,11 +35,13 @@ class Announcement:
         reason: PascalCase.
         message: One sentence.
         is_warning: Whether a person should look at it.
+        whose: Whose fault it is; None if it is no failure, or nobody can tell.
     """
 
     reason: str
     message: str
     is_warning: bool = False
+    whose: Fault | None = None
 
 
 def announcements(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> tuple[Announcement, ...]:
@@ -69,7 +72,9 @@ def _drivers(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         if new.state is DriverState.ENDED and not was_ended and new.end_reason != Reason.SUPERSEDED.word:
             is_planned = new.exit_code == ExitCode.SUCCESS and new.end_reason != Reason.DRIVER_FAILED.word
             warn = not is_planned and new.ending_since is None
-            yield Announcement(new.end_reason or "DriverEnded", f"Epoch {new.epoch}: {new.end_message}", warn)
+            is_failure = after.restarts.last_failure_at == new.ended_at
+            whose = after.restarts.last_fault if is_failure else None
+            yield Announcement(new.end_reason or "DriverEnded", f"Epoch {new.epoch}: {new.end_message}", warn, whose)
         if new.state is DriverState.CREATING and is_other:
             was_standby = before.standby is not None and before.standby.pod == new.pod
             reason = "StandbyActivated" if was_standby else "DriverStarting"
@@ -83,7 +88,9 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     same = earlier if earlier is not None and earlier.number == standby.number else None
     is_on_its_way = standby.state in (StandbyState.CREATING, StandbyState.WARMING)
     if is_on_its_way and standby.reason is not None and (same is None or same.reason is None):
-        yield Announcement("StandbyWaits", f"{standby.reason}: {standby.message}", is_warning=True)
+        yield Announcement(
+            "StandbyWaits", f"{standby.reason}: {standby.message}", is_warning=True, whose=Fault.SURROUNDINGS
+        )
     if same is not None and same.state is standby.state:
         return
     # A refusal that repeats, for example by a quota, has one event.
@@ -134,9 +141,13 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     if new.state is UpgradeState.READY:
         yield Announcement("UpgradeReady", f"The standby of revision {new.to_revision} can take over.")
     if new.state is UpgradeState.BLOCKED:
-        yield Announcement("UpgradeBlocked", new.message or f"Upgrade {route} blocked.", is_warning=True)
+        yield Announcement(
+            "UpgradeBlocked", new.message or f"Upgrade {route} blocked.", is_warning=True, whose=Fault.REVISION
+        )
     if new.state is UpgradeState.ROLLED_BACK:
-        yield Announcement("RolledBack", new.message or f"Upgrade {route} rolled back.", is_warning=True)
+        yield Announcement(
+            "RolledBack", new.message or f"Upgrade {route} rolled back.", is_warning=True, whose=Fault.REVISION
+        )
     if new.state is UpgradeState.ABORTED:
         yield Announcement("UpgradeAborted", f"Upgrade {route} aborted: {new.message}", is_warning=True)
     if new.state is UpgradeState.STOPPING and new.savepoint is None and new.message is not None:
@@ -206,7 +217,9 @@ def of_refusal(
     is_known = ready is not None and ready.reason == error.reason
     if of_standby:
         is_known = decided.standby is not None and decided.standby.failures > 0
-    return () if is_known else (Announcement(error.reason, error.message, is_warning=True),)
+    if is_known:
+        return ()
+    return (Announcement(error.reason, error.message, is_warning=True, whose=fault.of_refusal(error)),)
 
 
 def _job(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from statefulspark import errors
 from statefulspark.contract.exit_codes import ExitCode
 
+from statefulspark_operator.api.conditions import LONGEST_MESSAGE
 from statefulspark_operator.api.status import Fault
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, TLS_SECRET_MISSING, Waiting
@@ -52,6 +53,21 @@ _NO_SUCH_IMAGE = (
 _NEEDS_LOGIN = ("may require", "authoriz", "denied")
 _CONFIGURATION = "CreateContainerConfigError"
 _AGAINST_ITS_IMAGE = "runAsNonRoot"
+
+
+_NAMES = {
+    Fault.REVISION: "the revision",
+    Fault.SURROUNDINGS: "its surroundings",
+    Fault.OPERATOR: "the operator",
+}
+
+
+def add_to(message: str, whose: Fault | None) -> str:
+    """Return what failed together with whose fault it is, for people; a long message is cut, and the fault is not."""
+    if whose is None:
+        return message
+    name = f" Fault of {_NAMES[whose]}."
+    return f"{message[: LONGEST_MESSAGE - len(name)]}{name}"
 
 
 def of_end(end: DriverEnd) -> Fault:

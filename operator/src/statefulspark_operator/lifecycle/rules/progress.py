@@ -59,6 +59,7 @@ def restart_stalled(situation: Situation, pod: DriverPod) -> Decision | None:
                 "last_reason": cause.reason,
                 "last_message": message,
                 "last_failure_at": situation.now,
+                "last_fault": None,  # What holds a batch up may be the job's code or a sink.
             }
         )
         ending = driver.model_copy(update={"ending_since": situation.now})
