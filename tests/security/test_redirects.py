@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from http import HTTPStatus
 
 import pytest
+from py4j.java_gateway import JavaObject
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 from statefulspark import errors, storage
 from statefulspark.storage import ObjectStore, StorageOptions, fsspec_store
 
@@ -21,6 +24,14 @@ OPERATIONS: dict[str, Callable[[ObjectStore], object]] = {
     "PUT of a copy": lambda store: store.copy_many([("a", "b")]),
     "POST": lambda store: store.delete_many(["a"]),
     "DELETE": lambda store: store.delete_unchanged(KEPT, etag="e"),
+}
+
+
+SPARKS_OPERATIONS: dict[str, Callable[[JavaObject, JavaObject], object]] = {
+    "HEAD": lambda files, path: files.getFileStatus(path),
+    "GET": lambda files, path: files.openFile(path).opt("fs.option.openfile.length", "9").build().get().read(),
+    "GET of a listing": lambda files, path: files.listStatus(path),
+    "PUT": lambda files, path: files.createFile(path).opt("fs.s3a.create.performance", "true").build().close(),
 }
 
 
@@ -99,6 +110,26 @@ def test_a_redirect_that_names_no_region_is_not_asked_for_it_without_end(other_s
             _store(server).list("")
 
         assert (other_server.requests, len(server.requests)) == ([], 1)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("act", SPARKS_OPERATIONS.values(), ids=SPARKS_OPERATIONS)
+def test_sparks_client_does_not_follow_a_redirect_either(
+    spark: SparkSession,
+    redirecting_server: _Server,
+    other_server: _Server,
+    act: Callable[[JavaObject, JavaObject], object],
+) -> None:
+    hadoop = spark.sparkContext._jvm.org.apache.hadoop
+    settings = hadoop.conf.Configuration(spark.sparkContext._jsc.hadoopConfiguration())
+    settings.set("fs.s3a.endpoint", redirecting_server.endpoint)
+    settings.set("fs.s3a.impl.disable.cache", "true")
+    path = hadoop.fs.Path("s3a://bucket/p/a")
+
+    with pytest.raises(Py4JJavaError):
+        act(path.getFileSystem(settings), path)
+
+    assert (other_server.requests, redirecting_server.requests != []) == ([], True)
 
 
 def _store(server: _Server) -> fsspec_store.FsspecStore:

@@ -43,6 +43,8 @@ def issue(folder: Path, *, name: str = SERVER_NAME) -> Issued:
         *new_key,
         "-subj",
         f"/CN=authority of {folder.name}",
+        "-addext",
+        "keyUsage=critical,keyCertSign",  # Since Python 3.13 an authority without it is refused.
         "-keyout",
         "ca.key",
         "-out",
