@@ -135,7 +135,7 @@ class JobLoop:
             return
 
     def _wake_at_commits(self) -> None:
-        """Begin a turn at each commit, in a thread of its own; the output of a batch then does not wait for the next check."""
+        """Begin a turn at each commit, so that its output does not wait for the next check; runs in its own thread."""
         seen: int | None = 0
         while seen is not None and self._tracker.ending is None:
             before, seen = seen, self._await_commit(seen)
