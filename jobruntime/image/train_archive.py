@@ -1,9 +1,9 @@
 """Makes the class-data-sharing archive of the image: `python jobruntime/image/train_archive.py FILE`.
 
-Most of a start is the JVM reading, checking and linking the same ten thousand classes. A short streaming job, with what
-every job uses (RocksDB state, its checkpoint on S3, a Python state function, Parquet), loads them once, and the JVM writes
-them to a file that later JVMs map into memory. The archive fits this very class path and JVM; a file beside it says of which
-PySpark it is, and with another it is not used.
+Most of a start is the JVM reading, checking and linking the same ten thousand classes. A short streaming job with what jobs
+use loads them once: RocksDB state, its checkpoint on S3, a Python state function, windows, a join, duplicates, Kafka's
+client, Parquet. The JVM writes the classes to a file that later JVMs map into memory. The archive fits this very class path
+and JVM; a file beside it says of which PySpark it is, and with another it is not used.
 
 It is a part of the image's build and not of the product. Of the product it imports `gateway` and what that imports, which
 jobruntime/Dockerfile names, so that the layer with the archive changes with the jars only.
@@ -12,6 +12,7 @@ jobruntime/Dockerfile names, so that the layer with the archive changes with the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import time
@@ -21,7 +22,9 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import training_store
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession, functions
 from pyspark.sql.streaming import stateful_processor
 from statefulspark.engine import gateway
 from statefulspark.sparkinternals import releases
@@ -100,21 +103,41 @@ def train(conf: Mapping[str, str]) -> None:
         assert hasattr(frame, "write")  # noqa: S101 - Spark hands a DataFrame over
         frame.write.mode("overwrite").parquet(f"{BUCKET}/out")
 
+    timed = rows.withWatermark("timestamp", "1 minute")
+    aggregated = {
+        "counted": rows.groupBy("value").count(),
+        "windows": timed.groupBy(functions.window("timestamp", "1 minute"), "value").agg(functions.sum("value")),
+        "distinct": timed.dropDuplicates(["value", "timestamp"]),
+        "joined": timed.alias("one").join(
+            timed.alias("other"), functions.expr("one.value = other.value AND one.timestamp = other.timestamp")
+        ),
+    }
     writers = [
         counted.writeStream.outputMode("update").foreachBatch(write).option("checkpointLocation", f"{BUCKET}/keyed"),
-        rows.groupBy("value")
-        .count()
-        .writeStream.outputMode("update")
-        .format("noop")
-        .option("checkpointLocation", f"{BUCKET}/counted"),
+        *(
+            frame.writeStream.outputMode("append" if name == "joined" else "update")
+            .format("noop")
+            .option("checkpointLocation", f"{BUCKET}/{name}")
+            for name, frame in aggregated.items()
+        ),
     ]
     for _ in range(STARTS):  # From the second one on, state is restored.
         queries = [writer.trigger(availableNow=True).start() for writer in writers]
         if not all(query.awaitTermination(LIMIT_S) for query in queries):
             raise SystemExit(f"The training job did not end within {LIMIT_S:.0f} s.")
         time.sleep(MAINTENANCE_S)
+    _load_kafka(spark)
     spark.read.parquet(f"{BUCKET}/out").mapInArrow(_as_they_are, "key bigint, n bigint").collect()
     spark.stop()
+
+
+def _load_kafka(spark: SparkSession) -> None:
+    """Let Kafka's client look for a broker where none is; without the connector there is nothing to load."""
+    kafka = spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option("subscribe", "topic")
+    for setting in ("request.timeout.ms", "default.api.timeout.ms"):
+        kafka = kafka.option(f"kafka.{setting}", "1000")
+    with contextlib.suppress(PySparkException, Py4JError):
+        kafka.option("fetchOffset.numRetries", "1").option("fetchOffset.retryIntervalMs", "0").load().collect()
 
 
 def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
