@@ -8,10 +8,10 @@ import os
 import shutil
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import statefulspark as ss
@@ -35,6 +35,18 @@ LAST = 12
 WARNING = "rows that a sink of spark's own has of later batches may be written again"
 
 
+class Count(ss.KeyedProcessFunction[int]):
+    """Counts the rows of each key."""
+
+    def open(self, ctx: ss.KeyedContext[int]) -> None:
+        self.count = ctx.value_state("count", int)
+
+    def process(self, key: int, rows: Sequence[Any], ctx: ss.KeyedContext[int]) -> Iterator[tuple[int, int]]:
+        count = (self.count.get() or 0) + len(rows)
+        self.count.update(count)
+        yield key, count
+
+
 class World:
     """A job that copies numbers, one file a batch, into sinks of Spark's own: a query for each."""
 
@@ -43,6 +55,7 @@ class World:
         self.files_per_batch, self.name, self.root = 1, "copies", "state"
         self.savepoints: list[str] = []
         self.table: dict[int, list[int]] = {}
+        self.counts: dict[int, int] = {}
         (folder / "in").mkdir()
 
     def feed(self, files: range) -> None:
@@ -60,6 +73,12 @@ class World:
 
     def copied(self, sink: str, spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
         rows = spark.readStream.schema("n bigint").option("maxFilesPerTrigger", self.files_per_batch)
+        if sink == "counts":
+            keyed = rows.json(str(self.folder / "in")).selectExpr(f"n % {ROWS} AS key")
+            counted = ss.keyed_process(
+                keyed, key="key", function=Count(), uid="count", schema="key bigint, count bigint"
+            )
+            return counted.writeStream.outputMode("update").foreachBatch(self.note_with_other_settings)
         writer = rows.json(str(self.folder / "in")).writeStream
         if sink == "foreachBatch":
             return writer.foreachBatch(self.write_once)
@@ -70,6 +89,11 @@ class World:
         if batch <= max(self.table, default=-1):
             return
         self.table[batch] = [row.n for row in rows.collect()]
+
+    def note_with_other_settings(self, rows: DataFrame, batch: int) -> None:
+        """Use the batch as somebody does who wants another number of files."""
+        rows.sparkSession.conf.set("spark.sql.shuffle.partitions", str(3 + batch % 2))
+        self.counts |= {row.key: row["count"] for row in rows.collect()}
 
     def live(self, last: int, restore: config.RestoreConfig | None = None) -> None:
         """Run until a batch is committed, and stop with a savepoint in the job's own root."""
@@ -208,3 +232,16 @@ def test_a_job_whose_folder_of_files_another_one_has_taken_fails_and_leaves_no_b
     assert "another query has begun to write there" in refused.message
     everything = Counter(range((LAST + 1) * ROWS)) + Counter(range(BEFORE * ROWS, (LAST + 1) * ROWS))
     assert world.written() == {"parquet": everything}
+
+
+def test_a_function_of_foreach_batch_that_changes_the_number_of_partitions_finds_all_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    world = World(spark, tmp_path, ["counts"])
+    world.feed(range(BEFORE))
+    world.live(BEFORE - 1)
+    world.feed(range(BEFORE, LAST))
+
+    world.live(LAST - 1)
+
+    assert world.counts == dict.fromkeys(range(ROWS), LAST)

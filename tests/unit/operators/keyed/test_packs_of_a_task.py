@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from pyspark import TaskContext
 from statefulspark import errors
-from statefulspark.operators.keyed import packedlog, registry
+from statefulspark.operators.keyed import cleaning, packedlog, registry
 from statefulspark.packs import names, packfile, ranges
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
@@ -67,6 +67,12 @@ def test_a_task_writes_its_pack_under_the_names_of_its_partition_and_batch(task:
     assert (place.partition, place.groups) == (1, (1, 3, 5))
 
 
+def test_the_number_of_the_driver_counts_whatever_the_settings_of_the_batch_are(task: TaskContext) -> None:
+    task._localProperties = {"spark.sql.shuffle.partitions": "2", cleaning.PARTITIONS_PROPERTY: "7"}
+
+    assert cleaning.partitions_of_task() == 7
+
+
 def test_a_task_without_a_batch_writes_no_pack(task: TaskContext, tmp_path: Path) -> None:
     task._localProperties = {packedlog.ROOT_PROPERTY: f"file:{tmp_path}/q"}
 
@@ -78,11 +84,12 @@ def test_a_query_tells_its_tasks_where_it_runs() -> None:
     said: dict[str, str] = {}
     session = SimpleNamespace(sparkContext=SimpleNamespace(setLocalProperty=said.__setitem__))
 
-    packedlog.tell_tasks(cast("SparkSession", session), "s3a://bucket/q", 7, {("sum", 3), ("mean", 2)})
+    packedlog.tell_tasks(cast("SparkSession", session), "s3a://bucket/q", 7, 4, {("sum", 3), ("mean", 2)})
 
     assert said == {
         packedlog.ROOT_PROPERTY: "s3a://bucket/q",
         packedlog.EPOCH_PROPERTY: "7",
+        cleaning.PARTITIONS_PROPERTY: "4",
         packedlog.PACKED_PROPERTY: "mean:2,sum:3",
     }
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, storage
-from statefulspark.checkpoint import progress, read_cache, watermarks
+from statefulspark.checkpoint import progress, read_cache, sparklog, watermarks
 from statefulspark.contract import layout, retained, statistics
 from statefulspark.coordinator import machine, model
 from statefulspark.declaration import QueryOutputs, outputs_of
@@ -202,7 +202,13 @@ class _QueryStart:
         planned = watermarks.newest(logs, path, "offsets")
         self._gate.register(self.location.root, last_offsets=planned, last_committed=committed)
         packed = packedlog.packed_operators(logs, path)
-        packedlog.tell_tasks(parts.spark, self.location.root, parts.root.epoch, packed)
+        packedlog.tell_tasks(parts.spark, self.location.root, parts.root.epoch, self._partitions(logs, planned), packed)
+
+    def _partitions(self, logs: ObjectStore, planned: int) -> int:
+        """Return the number of state partitions: Spark takes it from the newest planned batch, or else from the session."""
+        key = f"{self.location.path}/offsets/{planned}"
+        pinned = sparklog.pinned_partitions(logs.read(key), f"{logs.uri}/{key}") if planned >= 0 else None
+        return pinned or int(self._parts.spark.conf.get("spark.sql.shuffle.partitions", "200"))
 
     def _start(self, start: Callable[..., StreamingQuery], *, has_steady_clock: bool = True) -> StreamingQuery:
         handle = start(

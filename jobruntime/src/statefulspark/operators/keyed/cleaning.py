@@ -16,6 +16,9 @@ from statefulspark.state import cache, functions, store, ttl
 
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""
+PARTITIONS_PROPERTY = "statefulspark.partitions"
+"""Set by the driver: the number that Spark has fixed for the query. A function of `foreachBatch` may change the settings of
+its batch, but not this."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _STATE_PARTITIONS = "spark.sql.streaming.internal.stateStore.partitions"
 """Set by Spark for a query whose offset log has another number than its session."""
@@ -71,11 +74,12 @@ def assign_rounds(context: functions.BatchContext, uid: str, *, group: int, grou
 def partitions_of_task() -> int:
     """Return the number of partitions of the query whose task runs.
 
-    Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query, or
-    the one that its state has kept; without any setting it is Spark's default. The task number cannot be used, because it
-    counts all branches of the query.
+    A driver tells it. Without one, Spark passes the session settings of the batch to tasks, with the number of partitions at
+    the start of the query, or the one that its state has kept; without any setting it is Spark's default. The task number
+    cannot be used, because it counts all branches of the query.
     """
-    return int(task_property(_STATE_PARTITIONS) or task_property(_PARTITIONS) or _DEFAULT_PARTITIONS)
+    settings = (PARTITIONS_PROPERTY, _STATE_PARTITIONS, _PARTITIONS)
+    return int(next(filter(None, map(task_property, settings)), _DEFAULT_PARTITIONS))
 
 
 def task_property(name: str) -> str | None:

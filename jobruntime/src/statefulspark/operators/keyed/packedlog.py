@@ -325,18 +325,22 @@ def thresholds(session: SparkSession, options: StorageOptions | None) -> Thresho
     return Thresholds.from_pack_bytes(int(text))
 
 
-def tell_tasks(session: SparkSession, root: str, epoch: int, packed: Iterable[tuple[str, int]] = ()) -> None:
+def tell_tasks(
+    session: SparkSession, root: str, epoch: int, partitions: int, packed: Iterable[tuple[str, int]] = ()
+) -> None:
     """Let the query that this thread starts next tell its tasks where it runs.
 
     Args:
         session: The job's session.
         root: Hadoop URI of the query's checkpoint root.
         epoch: The driver's epoch.
+        partitions: The number of partitions of the query's state.
         packed: Operators with packs, each with a number of partitions that wrote some.
     """
     context = session.sparkContext
     context.setLocalProperty(ROOT_PROPERTY, root)
     context.setLocalProperty(EPOCH_PROPERTY, str(epoch))
+    context.setLocalProperty(cleaning.PARTITIONS_PROPERTY, str(partitions))
     context.setLocalProperty(PACKED_PROPERTY, ",".join(f"{uid}:{partitions}" for uid, partitions in sorted(packed)))
 
 
