@@ -87,7 +87,8 @@ def as_in_a_job(spark: SparkSession, checkpoint: str, options: StorageOptions = 
     """
     with registry.collecting(registry.OperatorRegistry(), query_uid="bench", options=options):
         yield
-    packedlog.tell_tasks(spark, checkpoint, epoch=1)
+    partitions = int(spark.conf.get("spark.sql.shuffle.partitions") or "200")
+    packedlog.tell_tasks(spark, checkpoint, epoch=1, partitions=partitions)
 
 
 class _Source:

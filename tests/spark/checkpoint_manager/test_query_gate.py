@@ -65,10 +65,10 @@ def test_who_waits_for_a_commit_gets_each_of_them_and_none_of_a_parked_query(
 
     streams.wait_until(lambda: (gate.await_commit(begun_at) or 0) > begun_at, "a batch is committed")
     gate.close(root)
-    streams.wait_until(lambda: gate.is_at_boundary(root), "the query waits at the gate")
+    streams.wait_until(lambda: gate.is_waiting(root), "the query waits at the gate")
     parked_at = gate.await_commit(begun_at) or 0
 
-    assert parked_at - begun_at == gate.facts()[root].last_committed + 1
+    assert parked_at - begun_at == streams.gate(spark).lastCommitted(root) + 1
     assert gate.await_commit(parked_at) == parked_at
 
 

@@ -208,7 +208,7 @@ class _QueryStart:
         """Return the number of state partitions: Spark takes it from the newest planned batch, or else from the session."""
         key = f"{self.location.path}/offsets/{planned}"
         pinned = sparklog.pinned_partitions(logs.read(key), f"{logs.uri}/{key}") if planned >= 0 else None
-        return pinned or int(self._parts.spark.conf.get("spark.sql.shuffle.partitions", "200"))
+        return pinned or int(self._parts.spark.conf.get("spark.sql.shuffle.partitions") or "200")
 
     def _start(self, start: Callable[..., StreamingQuery], *, has_steady_clock: bool = True) -> StreamingQuery:
         handle = start(
