@@ -112,6 +112,19 @@ def test_a_redirect_that_names_no_region_is_not_asked_for_it_without_end(other_s
         assert (other_server.requests, len(server.requests)) == ([], 1)
 
 
+def test_a_name_that_has_moved_to_this_machine_is_refused_where_it_is_dialled(other_server: _Server) -> None:
+    """The operator looks at the addresses of a name first; the name may have others when the connection is made."""
+    port = other_server.server_address[1]
+    options = StorageOptions(
+        endpoint=f"http://localhost:{port}", access_key="nobody", secret_key="nothing", refuses_near=True
+    )
+
+    with pytest.raises(errors.TransientError, match=r"localhost") as refused:
+        storage.open_store("s3://bucket/p", options).read("a")
+
+    assert (other_server.requests, refused.value.reason) == ([], "StorageUnreachable")
+
+
 @pytest.mark.spark
 @pytest.mark.parametrize("act", SPARKS_OPERATIONS.values(), ids=SPARKS_OPERATIONS)
 def test_sparks_client_does_not_follow_a_redirect_either(

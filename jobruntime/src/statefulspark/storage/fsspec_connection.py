@@ -22,7 +22,7 @@ import aiobotocore.session
 import aiohttp
 import s3fs
 
-from statefulspark.storage import fsspec_listing
+from statefulspark.storage import addresses, fsspec_listing
 from statefulspark.storage.authorities import Authority
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.splitting import SplitPoints
@@ -131,9 +131,19 @@ class _DirectSession(aiobotocore.httpsession.AIOHTTPSession):  # type: ignore[mi
     limit: its read timeout starts after the body, so that a server without an answer keeps a PUT for good.
     """
 
-    def __init__(self, *arguments: object, authority: Authority | None = None, **options: object) -> None:
+    _connector_args: dict[str, object]
+
+    def __init__(
+        self,
+        *arguments: object,
+        authority: Authority | None = None,
+        refuses_near: bool = False,
+        **options: object,
+    ) -> None:
         super().__init__(*arguments, **options)
         self._authority = authority
+        if refuses_near:
+            self._connector_args = {**self._connector_args, "resolver": addresses.FarResolver()}
 
     def _get_ssl_context(self) -> ssl.SSLContext:
         context: ssl.SSLContext = super()._get_ssl_context()
@@ -171,7 +181,9 @@ def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileS
             "read_timeout": read_timeout_s,
             "retries": {"total_max_attempts": 1, "mode": "standard"},
             "max_pool_connections": CONCURRENCY,
-            "http_session_cls": functools.partial(_DirectSession, authority=options.authority),
+            "http_session_cls": functools.partial(
+                _DirectSession, authority=options.authority, refuses_near=options.refuses_near
+            ),
             "s3": {"addressing_style": "path" if options.path_style else "auto"},
             # Older S3-compatible servers refuse the trailing checksums that newer SDKs send by default.
             "request_checksum_calculation": "when_required",

@@ -33,6 +33,7 @@ class StorageOptions:
         session_token: Session token of temporary credentials.
         allow_local_files: Allow a file:// root; development only.
         authority: Authorities that are trusted beside the client's own; None if the server needs none.
+        refuses_near: Whether the client connects to no address of its own machine or link.
     """
 
     endpoint: str | None = None
@@ -43,6 +44,7 @@ class StorageOptions:
     session_token: str | None = field(default=None, repr=False)
     allow_local_files: bool = False
     authority: Authority | None = None
+    refuses_near: bool = False
 
     def __post_init__(self) -> None:
         """Keep the credentials out of whatever the store's client says."""

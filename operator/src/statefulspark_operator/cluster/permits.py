@@ -7,7 +7,6 @@ the operator's own machine or link is opened. Every store is opened by way of he
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from statefulspark import errors, storage
+from statefulspark.storage import addresses
 
 _PLAIN_URL = re.compile(r"[A-Za-z0-9.:/\[\]_~%-]+")
 """A URL without a user, a query, and characters that libraries read in different ways."""
@@ -48,6 +48,11 @@ class Permits:
     own_identity: Mapping[str, tuple[Location, ...]] = field(default_factory=dict)
     servers: frozenset[Server] = frozenset()
     resolver: Resolver = resolve
+
+    @property
+    def refuses_near(self) -> bool:
+        """Whether a connection looks again at the address that it is made to: a list of servers may name near ones."""
+        return not self.servers
 
     def require_location(self, namespace: str, uri: str) -> None:
         """Refuse the operator's own identity for a location that its namespace was not given.
@@ -95,10 +100,10 @@ class Permits:
             )
         if self.servers:
             return
-        addresses = self.resolver(server[1], server[2])
-        if not addresses:
+        resolved = self.resolver(server[1], server[2])
+        if not resolved:
             raise errors.TransientError("StorageUnreachable", f"The server {endpoint} has no address now.")
-        near = next(filter(_is_near, addresses), None)
+        near = next(filter(addresses.is_near, resolved), None)
         if near is not None:
             raise _refused(
                 endpoint,
@@ -140,20 +145,6 @@ def server_of(endpoint: str) -> Server:
             "The endpoint is no server URL without a user; write http://minio:9000 or https://s3.example.com.",
         )
     return parts.scheme, host.lower().rstrip("."), port
-
-
-def _is_near(address: str) -> bool:
-    """Tell whether an address is of this machine or its link, where metadata of nodes is served."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    plain = getattr(parsed, "ipv4_mapped", None) or parsed
-    return plain.is_loopback or plain.is_link_local or plain.is_unspecified or plain == _AWS_METADATA_V6
-
-
-_AWS_METADATA_V6 = ipaddress.ip_address("fd00:ec2::254")
-"""Where EC2 serves the metadata of a node over IPv6."""
 
 
 def _refused(endpoint: str, why: str) -> errors.SpecRejectedError:

@@ -342,6 +342,7 @@ class SnapshotStorageReader:
                 secret_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
                 session_token=credentials.get("AWS_SESSION_TOKEN"),
                 authority=target.authority,
+                refuses_near=self._allowed.refuses_near,
             )
         return self._stores.open(target.owner, uri, options)
 
