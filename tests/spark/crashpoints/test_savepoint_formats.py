@@ -21,7 +21,7 @@ _JOB = Path(__file__).with_name("counting_job.py")
 def test_a158_a_savepoint_is_native_unless_it_is_asked_for_as_canonical(
     s3: S3Server, s3_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(config.ENV_TOKEN, "a token of this test")
+    monkeypatch.setenv(config.ENV_TOKEN, driverprocess.TOKEN)
     root, output, port = f"s3://{s3_bucket}/state", tmp_path / "output", processes.free_port()
     output.mkdir()
     store = storage.open_store(f"{root}/default/counting", s3.options())

@@ -52,7 +52,7 @@ def shown(folder: Path) -> list[tuple[int, int]]:
 
 
 def test_a_driver_goes_on_after_a_kill_and_from_a_savepoint(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(config.ENV_TOKEN, "a token of this test")
+    monkeypatch.setenv(config.ENV_TOKEN, driverprocess.TOKEN)
     (folder / "output").mkdir()
     port = processes.free_port()
     first = driver(folder, "state", "--api-port", str(port))

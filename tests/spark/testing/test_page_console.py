@@ -56,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, s3: S3Server) -> Console:
         "AWS_ENDPOINT_URL": s3.endpoint,
         "AWS_ACCESS_KEY_ID": ACCESS_KEY,
         "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-        config.ENV_TOKEN: "a-secret",
+        config.ENV_TOKEN: driverprocess.TOKEN,
     }
     return Console(folder, environment)
 
@@ -75,15 +75,13 @@ def kept(project: Console, s3: S3Server) -> Kept:
     """The same job on S3 has run, with a savepoint in the middle, and has stopped with another."""
     bucket = s3.new_bucket("pages")
     flags = ("--namespace", "shop", "--checkpoint-interval", "1s")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(config.ENV_TOKEN, project.environment[config.ENV_TOKEN])
-        running = driverprocess.running(project.folder / "job.py", s3, f"s3://{bucket}/state", project.folder, *flags)
-        with running as driver:
-            driver.until(lambda: lookingon.ROW.search(driver.output) is not None, "a row is seen")
-            address = f"--url http://127.0.0.1:{driver.port}"
-            project.script(f"statefulspark savepoint create {address} --name before-the-move")
-            project.script(f"statefulspark stop --savepoint {address}")
-            driver.ends()
+    running = driverprocess.running(project.folder / "job.py", s3, f"s3://{bucket}/state", project.folder, *flags)
+    with running as driver:
+        driver.until(lambda: lookingon.ROW.search(driver.output) is not None, "a row is seen")
+        address = f"--url http://127.0.0.1:{driver.port}"
+        project.script(f"statefulspark savepoint create {address} --name before-the-move")
+        project.script(f"statefulspark stop --savepoint {address}")
+        driver.ends()
     names = sorted(path.name for path in (s3.objects / bucket / "state" / "shop" / JOB / "savepoints").iterdir())
     return Kept(bucket, *names)
 
