@@ -22,6 +22,7 @@ from statefulspark.contract import api, config
 from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.starting import claim, start
+from statefulspark.operators.keyed import cleaning
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -245,3 +246,5 @@ def test_a_function_of_foreach_batch_that_changes_the_number_of_partitions_finds
     world.live(LAST - 1)
 
     assert world.counts == dict.fromkeys(range(ROWS), LAST)
+    told = spark.sparkContext.getLocalProperty(cleaning.PARTITIONS_PROPERTY)
+    assert told is None, "what else this thread starts has a number of its own"

@@ -211,13 +211,16 @@ class _QueryStart:
         return pinned or int(self._parts.spark.conf.get("spark.sql.shuffle.partitions") or "200")
 
     def _start(self, start: Callable[..., StreamingQuery], *, has_steady_clock: bool = True) -> StreamingQuery:
-        handle = start(
-            self._query.output,
-            uid=self._query.uid,
-            checkpoint_root=self.location.root,
-            participant=self._participant,
-            number_offset=self._number_offset,
-        )
+        try:
+            handle = start(
+                self._query.output,
+                uid=self._query.uid,
+                checkpoint_root=self.location.root,
+                participant=self._participant,
+                number_offset=self._number_offset,
+            )
+        finally:
+            packedlog.leave_tasks(self._parts.spark)
         return jvm.install_steady_clock(self._parts.spark, handle) if has_steady_clock else handle
 
 

@@ -328,7 +328,7 @@ def thresholds(session: SparkSession, options: StorageOptions | None) -> Thresho
 def tell_tasks(
     session: SparkSession, root: str, epoch: int, partitions: int, packed: Iterable[tuple[str, int]] = ()
 ) -> None:
-    """Let the query that this thread starts next tell its tasks where it runs.
+    """Let the query that this thread starts next tell its tasks where it runs; `leave_tasks` ends that.
 
     Args:
         session: The job's session.
@@ -342,6 +342,12 @@ def tell_tasks(
     context.setLocalProperty(EPOCH_PROPERTY, str(epoch))
     context.setLocalProperty(cleaning.PARTITIONS_PROPERTY, str(partitions))
     context.setLocalProperty(PACKED_PROPERTY, ",".join(f"{uid}:{partitions}" for uid, partitions in sorted(packed)))
+
+
+def leave_tasks(session: SparkSession) -> None:
+    """Let later queries of this thread tell their tasks nothing; a query that was started keeps what it tells."""
+    for name in (ROOT_PROPERTY, EPOCH_PROPERTY, cleaning.PARTITIONS_PROPERTY, PACKED_PROPERTY):
+        session.sparkContext.setLocalProperty(name, None)  # type: ignore[arg-type]  # None removes it
 
 
 def packed_operators(store: ObjectStore, path: str) -> frozenset[tuple[str, int]]:
