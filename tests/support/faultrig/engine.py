@@ -129,6 +129,7 @@ class Session:
         self._jvm = SimpleNamespace(
             io=SimpleNamespace(statefulspark=SimpleNamespace(checkpoint=checkpoint, trigger=trigger))
         )
+        self.conf = SimpleNamespace(get=lambda name: None)
         self.local_properties: dict[str, str] = {}
         self.sparkContext = SimpleNamespace(setLocalProperty=self.local_properties.__setitem__)
 

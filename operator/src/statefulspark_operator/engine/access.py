@@ -155,7 +155,7 @@ async def _connection(
         return StorageTarget(storage, namespace, key.name, None, owner_id, authority)
     credentials = ports.secrets.find((namespace, reference.name), ports.now(), STORAGE_SECRET_TTL)
     if credentials is None:
-        credentials = await ports.gateway.read_secret(namespace, reference.name)
+        credentials = await _read_storage_secret(ports, namespace, reference.name, (namespace, reference.name))
         # One that a person has to complete is read each time, so that this is seen.
         if credentials is not None and not _absent(credentials):
             ports.secrets.keep((namespace, reference.name), credentials, ports.now())
@@ -177,7 +177,7 @@ async def _storage_authority(ports: Ports, namespace: str, storage: Storage) -> 
     secret, kept_as = f"{namespace}/{reference.name}", _storage_authority_key(namespace, reference)
     values = ports.secrets.find(kept_as, ports.now(), STORAGE_SECRET_TTL)
     if values is None:
-        values = await ports.gateway.read_secret(namespace, reference.name)
+        values = await _read_storage_secret(ports, namespace, reference.name, kept_as)
     server = storage.s3.endpoint or storage.uri
     remedy = f"put the certificate authority of {server} there, in PEM"
     if values is None:
@@ -193,6 +193,16 @@ async def _storage_authority(ports: Ports, namespace: str, storage: Storage) -> 
         )
     ports.secrets.keep(kept_as, {reference.key: pem}, ports.now())
     return Authority(f"Secret {secret}, key {reference.key}", pem)
+
+
+async def _read_storage_secret(
+    ports: Ports, namespace: str, name: str, kept_as: tuple[str, str]
+) -> Mapping[str, str] | None:
+    """Return what a Secret has. One that went with its namespace had what is remembered: files are still to be deleted."""
+    values = await ports.gateway.read_secret(namespace, name)
+    if values is None and await ports.gateway.is_ending(namespace):
+        return ports.secrets.find(kept_as, ports.now())
+    return values
 
 
 def _storage_authority_key(namespace: str, reference: KeyReference) -> tuple[str, str]:
