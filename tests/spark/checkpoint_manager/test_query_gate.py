@@ -11,7 +11,6 @@ import streams
 from pyspark.sql import SparkSession
 from s3server import S3Server
 from statefulspark import storage
-from statefulspark.engine import jvm
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 
@@ -53,23 +52,6 @@ def test_a_closed_gate_parks_the_query_at_a_boundary_until_it_opens(spark: Spark
     assert sum_while_parked == streams.ROWS_PER_BATCH * (parked_at + 1)
     assert not gate.atBoundary(root)
     assert query.exception() is None
-
-
-def test_who_waits_for_a_commit_gets_each_of_them_and_none_of_a_parked_query(
-    spark: SparkSession, root: str, name: str
-) -> None:
-    gate = jvm.Gate(spark)
-    gate.register(root, last_offsets=-1, last_committed=-1)
-    begun_at = gate.await_commit(0) or 0
-    streams.start_count(spark, root, name=name)
-
-    streams.wait_until(lambda: (gate.await_commit(begun_at) or 0) > begun_at, "a batch is committed")
-    gate.close(root)
-    streams.wait_until(lambda: gate.is_waiting(root), "the query waits at the gate")
-    parked_at = gate.await_commit(begun_at) or 0
-
-    assert parked_at - begun_at == streams.gate(spark).lastCommitted(root) + 1
-    assert gate.await_commit(parked_at) == parked_at
 
 
 def test_stopping_a_parked_query_is_no_error_and_leaves_no_begun_batch(

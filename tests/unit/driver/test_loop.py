@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,6 @@ from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
-from statefulspark.driver import loop as loop_module
 from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.running import hooks, queries, quiesce
@@ -174,7 +172,6 @@ class Job(LoopRig):
         definitions: Sequence[ss_hooks.HookDefinition] = (),
         *,
         has_event_time: bool = False,
-        await_commit: Callable[[int], int | None] = lambda _: None,
     ) -> None:
         self.writer = writer
         self.announcer = announcer
@@ -200,7 +197,6 @@ class Job(LoopRig):
             note_damage=writer.note_damage,
             master_hooks=hooks.JobHooks(definitions),
             refusals=self.refusals,
-            await_commit=await_commit,
         )
         super().__init__(loop)
         self.start()
@@ -233,7 +229,6 @@ def start() -> Iterator[Start]:
         announcer: FakeAnnouncer | None = None,
         master_hooks: Sequence[ss_hooks.HookDefinition] = (),
         has_event_time: bool = False,
-        await_commit: Callable[[int], int | None] = lambda _: None,
     ) -> Job:
         settings = model.CoordinatorSettings(
             interval_s, timeout_s=timeout_s, min_pause_s=min(interval_s, 3600.0) if interval_s > 60 else 0.0,
@@ -246,7 +241,6 @@ def start() -> Iterator[Start]:
                 announcer or FakeAnnouncer(),
                 master_hooks,
                 has_event_time=has_event_time,
-                await_commit=await_commit,
             )
         )
         return jobs[-1]
@@ -272,19 +266,6 @@ def test_periodic_checkpoints_are_completed_while_the_job_runs(start: Start) -> 
 
     assert job.gate.is_open
     assert [one.id for one in job.loop.checkpoints().history if one.ended_at][-2:] == [2, 1]
-
-
-def test_a_commit_is_noticed_without_waiting_for_the_next_check(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop_module, "POLL_INTERVAL_S", 3600.0)
-    commits: queue.SimpleQueue[int | None] = queue.SimpleQueue()
-    commits.put(1)
-    job = start(await_commit=lambda _: commits.get())
-    before = job.loop.status().queries[0].batch_id
-
-    commits.put(2)
-
-    job.until(lambda: job.loop.status().queries[0].batch_id > before)
-    commits.put(None)  # The JVM has ended; the job is looked at from time to time, as ever.
 
 
 def test_sinks_that_show_each_batch_are_asked_without_a_checkpoint_one_batch_after_the_other(start: Start) -> None:

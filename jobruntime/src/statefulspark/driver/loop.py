@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import queue
-import threading
 import time
 from collections.abc import Callable, Mapping
 
@@ -28,7 +27,7 @@ from statefulspark.engine.jvm import Fence
 from statefulspark.operators.refusals import Refusals
 
 POLL_INTERVAL_S = 0.05
-"""Longest time between two checks of the queries; a commit is noticed at once."""
+"""Longest time between two checks of the queries, and so the longest delay until a barrier is noticed."""
 
 STOP_AFTER_FAILURE_S = 10.0
 """How long a job that has failed waits for its queries to stop; the next driver is safe from what they still write."""
@@ -59,7 +58,6 @@ class JobLoop:
         note_damage: Callable[[str, int, str], None],
         master_hooks: hooks.JobHooks | None = None,
         refusals: Refusals | None = None,
-        await_commit: Callable[[int], int | None] = lambda _: None,
     ) -> None:
         """Take over started queries; nothing happens before `run`.
 
@@ -74,7 +72,6 @@ class JobLoop:
             master_hooks: Called before the queries take part.
             note_damage: Notes for the next driver that the state of a query, as of a batch, cannot be loaded.
             refusals: Why participants could not prepare a batch.
-            await_commit: See `engine.jvm.Gate.await_commit`; without it a commit is noticed at the next check.
         """
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._operations = Operations()
@@ -85,7 +82,6 @@ class JobLoop:
         self._announcer = announcer
         self._note_damage = note_damage
         self._refusals = refusals or Refusals()
-        self._await_commit = await_commit
         self._cycle = Cycle(
             coordinator=coordinator,
             queries=gated_queries,
@@ -105,7 +101,6 @@ class JobLoop:
     def run(self) -> Ending:
         """Run until the job has ended; its queries are stopped when this returns."""
         self._cycle.start()
-        threading.Thread(target=self._wake_at_commits, name="commits", daemon=True).start()
         while self._tracker.ending is None:
             self._run_messages()
             self._refresh_queries()
@@ -133,14 +128,6 @@ class JobLoop:
                 self._inbox.get_nowait()()
         except queue.Empty:
             return
-
-    def _wake_at_commits(self) -> None:
-        """Begin a turn at each commit, so that its output does not wait for the next check; runs in its own thread."""
-        seen: int | None = 0
-        while seen is not None and self._tracker.ending is None:
-            before, seen = seen, self._await_commit(seen)
-            if seen != before:
-                self._inbox.put(_look)
 
     def _refresh_queries(self) -> None:
         self._queries.refresh()
@@ -297,10 +284,6 @@ class JobLoop:
         """End the loop where it is, as the death of its process does: nothing is stopped or written. For tests of jobs."""
         self._inbox.put(_die)
         self._cycle.abandon()
-
-
-def _look() -> None:
-    """Do nothing: the turn that runs it looks at the queries."""
 
 
 def _die() -> None:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _ENDS_WITHIN_S = 2.0
 """The connection breaks a moment before the process is gone."""
-COMMIT_WAIT_S = 1.0
-"""Longest wait for a commit, after which a thread that waits can see that the job has ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,20 +114,6 @@ class Gate:
     def is_waiting(self, root: str) -> bool:
         """Tell whether a query stands at its closed gate: its last batch has ended, with all that follows a commit."""
         return any(bool(values["parked"]) for each, values in self._read().items() if _path(each) == _path(root))
-
-    def await_commit(self, seen: int) -> int | None:
-        """Wait for a commit of any query, for `COMMIT_WAIT_S` at most.
-
-        Args:
-            seen: The number of commits that the caller has seen; 0 at first.
-
-        Returns:
-            The number of commits; None if the JVM does not answer any more.
-        """
-        try:
-            return int(self._gate.awaitCommit(seen, round(COMMIT_WAIT_S * 1000)))
-        except (Py4JError, ConnectionError):
-            return None
 
     def unregister(self, root: str) -> None:
         """Forget a query that has ended."""

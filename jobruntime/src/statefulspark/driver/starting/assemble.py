@@ -69,7 +69,6 @@ def assemble(parts: Parts, *, begin_step: progress.BeginStep = progress.ignore_s
         coordinator=build_coordinator(parts),
         master_hooks=parts.master_hooks,
         refusals=parts.declared.refusals,
-        await_commit=gate.await_commit,
     )
 
 

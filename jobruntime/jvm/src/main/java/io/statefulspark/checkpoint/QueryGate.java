@@ -22,8 +22,6 @@ import java.util.stream.Collectors;
  */
 public final class QueryGate {
   private static final Map<String, QueryGate> GATES = new ConcurrentHashMap<>();
-  private static final Object COMMITTED = new Object();
-  private static long commitsOfAll;
 
   private boolean closed;
   private boolean parked;
@@ -92,26 +90,6 @@ public final class QueryGate {
     return gate(root).await(timeoutMs);
   }
 
-  /**
-   * Waits for a commit of any query.
-   *
-   * @param seen the number of commits that the caller has seen
-   * @return the number of commits of all queries; {@code seen} after the timeout
-   */
-  public static long awaitCommit(long seen, long timeoutMs) throws InterruptedException {
-    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
-    synchronized (COMMITTED) {
-      while (commitsOfAll == seen) {
-        long leftMs = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
-        if (leftMs <= 0) {
-          break;
-        }
-        COMMITTED.wait(leftMs);
-      }
-      return commitsOfAll;
-    }
-  }
-
   /** Returns the newest committed batch, -1 for none. */
   public static long lastCommitted(String root) {
     QueryGate gate = gate(root);
@@ -161,12 +139,6 @@ public final class QueryGate {
     QueryGate gate = GATES.get(entry.root());
     if (gate != null) {
       gate.record(entry);
-    }
-    if (entry.log() == LogEntry.Log.COMMITS) {
-      synchronized (COMMITTED) {
-        commitsOfAll++;
-        COMMITTED.notifyAll();
-      }
     }
   }
 
