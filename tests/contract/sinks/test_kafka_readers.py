@@ -84,10 +84,11 @@ def test_a_driver_that_stands_still_for_longer_sends_the_batch_again_and_it_is_t
 ) -> None:
     prepared = world.prepared(world.at(0), IDS)
     steps = [{"open": 1}, {"stop": "send_offsets_to_transaction", "when": "before"}, {"commit": prepared}]
-    still = drivers.fork(with_timeout(world, timedelta(seconds=2)), world.at(0), steps)
+    # The second attempt has to end within this time, also on a busy machine.
+    still = drivers.fork(with_timeout(world, timedelta(seconds=6)), world.at(0), steps)
     with still.standing_still():
         kafka.wait_until(lambda: len(kafka.read(str(world.recipe["topic"]), committed_only=False)) == 2, "sent", 30)
-        time.sleep(4)
+        time.sleep(8)
     assert (still.last_word(), world.read()) == ("done", IDS)
 
 
