@@ -92,7 +92,7 @@ class World:
         self.table[batch] = [row.n for row in rows.collect()]
 
     def note_with_other_settings(self, rows: DataFrame, batch: int) -> None:
-        """Use the batch as somebody does who wants another number of files."""
+        """Change the number of partitions before the batch is used, as a person does who wants fewer output files."""
         rows.sparkSession.conf.set("spark.sql.shuffle.partitions", str(3 + batch % 2))
         self.counts |= {row.key: row["count"] for row in rows.collect()}
 

@@ -46,13 +46,13 @@ def judge(status: int) -> Judgement:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Who refuses a request, and whom to ask.
+    """A kind of refusal by the API server, and the team to ask.
 
     Attributes:
         reason: PascalCase, for conditions and events.
         markers: Texts of the API server's own message; one of them is in it.
         advice: What a person may do. No capital letter, no full stop.
-        chooses_status: Whether it answers with the status that it likes, and not always with 403.
+        chooses_status: Whether its answers may have another status than 403.
     """
 
     reason: str
@@ -97,7 +97,7 @@ REFUSALS = (
         "bind the rules of the operator's chart for this namespace: see its values watchNamespaces and rbac",
     ),
 )
-"""Who may refuse, by the text of the refusal; the first one that fits."""
+"""Kinds of refusals, told apart by the text of the answer; the first one that fits counts."""
 
 
 def refusal(judgement: Judgement, message: str) -> Refusal | None:

@@ -1,7 +1,7 @@
 """What drivers and storage are asked with: a token, the authority of a certificate, and credentials, all from Secrets.
 
 A token and the authority of a driver are read once, and again after the driver did not answer, for they may have been
-replaced. What a storage is asked with is read for each look at it, since a store may accept what the Secret no longer has.
+replaced. Credentials of a storage are read for each look at it, since a store may accept what the Secret no longer has.
 It must never have a driver with a certificate asked without one.
 """
 

@@ -116,9 +116,8 @@ def _before(view: View, current: str | None) -> str | None:
     if upgrade is not None and upgrade.to_revision == current and upgrade.state not in steps.CARRIED_OUT:
         return upgrade.from_revision or None
     records = [record for record in view.status.history if record.outcome in _RAN]
-    records.sort(
-        key=lambda record: record.outcome is not RevisionOutcome.STABLE
-    )  # What was proven to work comes first.
+    # What was proven to work comes first.
+    records.sort(key=lambda record: record.outcome is not RevisionOutcome.STABLE)
     ran = [record.revision for record in records]
     # The history may not have the record of what ran before the latest upgrade any more.
     ran += [upgrade.from_revision] if upgrade is not None and upgrade.from_revision else []
