@@ -20,6 +20,7 @@ from fakecontrol import NOON, TOKEN, FakeControl, a_status, a_summary, served, s
 from headlessbrowser import Chromium, Tab
 from statefulspark import clock
 from statefulspark.contract import api, observations
+from statefulspark.contract.faults import Fault
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
 from statefulspark.server.http import ApiServer
@@ -93,6 +94,7 @@ def _an_error(**changes: object) -> api.JobError:
         message="The query 'counts' failed at /job/counts.py:12 in process: ZeroDivisionError: division by zero",
         failed_at=clock.utc_now(),
         frames=(api.CodeFrame(file="/job/counts.py", line=12, function="process", source="mean = total / rows"),),
+        fault=Fault.REVISION,
     )
     return error.model_copy(update=changes)
 
@@ -190,6 +192,7 @@ def test_a_failed_query_shows_its_sentence_and_its_line(tab: Tab, url: str, job:
     tab.until_text("#error", "ZeroDivisionError")
     tab.picture(_PICTURES / "failed.png")
 
+    assert "Fault of the revision" in tab.text("#error")
     assert tab.text("#error ol") == "/job/counts.py:12 in process mean = total / rows"
     assert tab.value(f"{_TOP.format('error')} < {_TOP.format('queries')}"), "the error is not the first thing to see"
     assert "Failed" in tab.text("#queries")

@@ -9,7 +9,7 @@ import hashlib
 import json
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -276,6 +276,84 @@ def test_a_pod_template_that_kubernetes_refuses_is_shown_with_its_reason(scene: 
     scene.until_phase("Stalled")
 
     assert "containerPort" in resources.text(scene.status(), "message")
+
+
+LIMIT: Resource = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "small"},
+    "spec": {"limits": [{"type": "Container", "max": {"memory": "64Mi"}}]},
+}
+
+
+def a_policy(namespace: str) -> tuple[Resource, Resource]:
+    """Return an admission policy that denies pods in a namespace, and its binding."""
+    group, name = "admissionregistration.k8s.io/v1", f"no-pods-{namespace}"
+    pods: Resource = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    rule: Resource = {"expression": "false", "message": "no pods here"}
+    spec: Resource = {"matchConstraints": {"resourceRules": [pods]}, "validations": [rule]}
+    here: Resource = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    binding: Resource = {"policyName": name, "validationActions": ["Deny"], "matchResources": here}
+    return (
+        {"apiVersion": group, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec},
+        {"apiVersion": group, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": binding},
+    )
+
+
+def a_quota(namespace: str, hard: Mapping[str, str]) -> Resource:
+    """Return a quota as the controller that counts leaves it when nothing is used."""
+    none = dict.fromkeys(hard, "0")
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "small", "namespace": namespace},
+        "spec": {"hard": hard},
+        "status": {"hard": hard, "used": none},
+    }
+
+
+FORBIDDING: Mapping[str, tuple[Callable[[str], tuple[Resource, ...]], str]] = {
+    "LimitRangeExceeded": (
+        lambda namespace: (LIMIT | {"metadata": {"name": "small", "namespace": namespace}},),
+        "maximum memory usage",
+    ),
+    "AdmissionDenied": (a_policy, "no pods here"),
+    "QuotaTooSmall": (lambda namespace: (a_quota(namespace, {"limits.memory": "64Mi"}),), "exceeded quota"),
+    "QuotaDemandsLimits": (
+        lambda namespace: (a_quota(namespace, {"limits.cpu": "4"}),),
+        "must specify",
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", FORBIDDING)
+def test_what_forbids_a_jobs_pods_stalls_it_until_it_is_gone(scene: Scene, reason: str) -> None:
+    describe, refusal = FORBIDDING[reason]
+    forbidding = describe(scene.namespace)
+    scene.server.apply(*forbidding)
+    for thing in forbidding:
+        if "status" in thing:
+            counted = json.dumps({"status": thing["status"]})
+            named = ("quota", "small", "--subresource=status", "--type=merge", "-p", counted)
+            scene.server.call("-n", scene.namespace, "patch", *named)
+    bare = ("-n", scene.namespace, "run", "bare", "--image", "i:1", "--dry-run=server")
+    container = {"name": "bare", "image": "i:1", "resources": {"limits": {"memory": "1Gi"}}}
+    large = f"--overrides={json.dumps({'spec': {'containers': [container]}})}"
+    scene.until("it forbids", lambda: refusal in scene.server.kubectl(*bare, large).stderr)
+    scene.apply(driver={"resources": {"limits": {"memory": "2Gi"}}})
+
+    scene.until("it is Stalled", lambda: condition(scene, "Stalled") == ("True", reason))
+
+    assert condition(scene, "Reconciling")[0] == "False"
+    assert scene.server.names(scene.namespace, "pods") == []
+    scene.until("its event", lambda: scene.events()[reason] == 1)
+    for thing in reversed(forbidding):
+        scene.server.call(
+            "-n", scene.namespace, "delete", str(thing["kind"]), resources.text(thing, "metadata", "name")
+        )
+    scene.play_driver(1)
+    scene.until_phase("Running")
+    assert condition(scene, "Stalled")[0] == "False"
 
 
 def test_labels_of_a_template_reach_the_running_driver_and_nothing_else_of_it_changes(scene: Scene) -> None:

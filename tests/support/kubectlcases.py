@@ -23,11 +23,11 @@ from kubectlworld import (
     before,
     not_ready,
 )
+from statefulspark.contract.faults import Fault
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.status import (
     DriverState,
-    Fault,
     Phase,
     RestartStatus,
     RestoreIntent,

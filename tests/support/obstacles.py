@@ -87,6 +87,10 @@ OBSTACLES = {
     "the ConfigMap with the code is missing": Obstacle(leave_the_code_out, "CodeMissing", needs_a_person=True),
     "the heap is larger than its limit": Obstacle(ask_for_too_much, "SpecInvalid", needs_a_person=True),
     "a quota is exceeded": Obstacle(forbid_pods("QuotaExceeded"), "QuotaExceeded", needs_a_person=False),
+    "a pod alone is larger than the quota": Obstacle(
+        forbid_pods("QuotaTooSmall"), "QuotaTooSmall", needs_a_person=True
+    ),
+    "a quota demands limits": Obstacle(forbid_pods("QuotaDemandsLimits"), "QuotaDemandsLimits", needs_a_person=True),
     "the namespace is being deleted": Obstacle(
         forbid_pods("NamespaceTerminating"), "NamespaceTerminating", needs_a_person=False
     ),

@@ -52,7 +52,8 @@ def page() -> str:
     lines.extend(("## Refusals of the API server", "", "It answered 403; its own words are in the message.", ""))
     for refusal in sorted(judgements.REFUSALS, key=lambda each: each.reason):
         words = ", ".join(f"`{marker.strip()}`" for marker in refusal.markers)
-        lines.extend((f"### {refusal.reason}", "", f"The API server says {words}.", ""))
+        besides = f", and {refusal.besides}" if refusal.besides else ""
+        lines.extend((f"### {refusal.reason}", "", f"The API server says {words}{besides}.", ""))
         lines.extend((f"**What to do:** {refusal.advice[0].upper()}{refusal.advice[1:]}.", ""))
     lines.extend(("## Refusals and failures", "", "`…` stands for a name or a value.", ""))
     for word, messages in sorted(_found().items()):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from jobworld import KEY, JobWorld
-from obstacles import OBSTACLES, forbid_pods
+from obstacles import OBSTACLES, forbid_pods, forbid_secrets
+from statefulspark.contract.faults import Fault
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.telemetry import metrics
@@ -56,6 +57,45 @@ def test_a_change_whose_pods_are_forbidden_stops_nothing_and_is_carried_out_when
     allow()
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=400)
     assert stalled(world)[0] is ConditionStatus.FALSE
+
+
+def test_a_running_job_whose_token_the_operator_may_not_read_says_so_until_it_may() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    allow = forbid_secrets(world)
+    world.replace_operator()  # It has no token in memory.
+
+    world.run(400)
+
+    ready = world.status.condition(ConditionType.READY)
+    assert ready is not None
+    assert (ready.status, ready.reason) == (ConditionStatus.FALSE, "RightMissing")
+    assert stalled(world) == (ConditionStatus.TRUE, "RightMissing")
+    assert world.reasons.count("RightMissing") == 1
+    allow()
+    world.run_until(lambda: stalled(world)[0] is ConditionStatus.FALSE, within_s=400)
+    assert world.status.phase is Phase.RUNNING
+
+
+def test_a_hot_standby_that_a_quota_refuses_does_not_make_the_job_unready() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    allow = forbid_pods("QuotaExceeded")(world)
+    world.change({"driver": {"standby": True}})
+    world.run(30)
+    before = world.status.condition(ConditionType.READY)
+
+    world.run(400)
+
+    after = world.status.condition(ConditionType.READY)
+    assert before is not None
+    assert after == before, "it was ready all the time"
+    assert after.status is ConditionStatus.TRUE
+    assert world.status.standby is not None
+    assert (world.status.standby.reason, world.status.standby.fault) == ("QuotaExceeded", Fault.SURROUNDINGS)
+    assert world.reasons.count("QuotaExceeded") == 1
+    allow()
+    world.run_until(lambda: "StandbyReady" in world.reasons, within_s=400)
 
 
 def test_a_standby_that_is_forbidden_while_it_is_made_is_stalled_until_it_is_allowed() -> None:

@@ -19,6 +19,7 @@ from statefulspark import hooks as ss_hooks
 from statefulspark.checkpoint import catalog, progress
 from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
+from statefulspark.contract.faults import Fault
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.driver.api.status import Identity, JobStatusTracker
@@ -807,10 +808,11 @@ def test_a_failed_query_is_told_with_its_reason_until_the_driver_is_gone(start: 
 
     status = job.loop.status()
     assert status.last_error is not None
-    assert (status.state, status.last_error.query, status.last_error.reason) == (
+    assert (status.state, status.last_error.query, status.last_error.reason, status.last_error.fault) == (
         api.JobState.FAILED,
         "counts",
         "QueryFailed",
+        Fault.REVISION,
     )
     assert "disk full" in status.last_error.message
 

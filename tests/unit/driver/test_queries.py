@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from fakecontrol import NOON
 from statefulspark.contract import api, observations
+from statefulspark.contract.faults import Fault
 from statefulspark.driver.running import queries
 from statefulspark.engine.jvm import GateFact
 
@@ -144,7 +145,18 @@ def test_a_failure_of_the_job_names_its_line_and_its_frame() -> None:
         message="The query 'delays' failed at /job/delays.py:12 in process: ZeroDivisionError: division by zero",
         failed_at=error.failed_at,
         frames=(api.CodeFrame(file="/job/delays.py", line=12, function="process", source="mean = total / count"),),
+        fault=Fault.REVISION,
     )
+
+
+def test_a_source_that_is_out_of_reach_is_the_fault_of_the_surroundings() -> None:
+    engine = Engine()
+
+    engine.fails("org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment")
+
+    error = queries.newest_error((engine.query,))
+    assert error is not None
+    assert error.fault is Fault.SURROUNDINGS
 
 
 def test_a_failure_that_passes_is_told_and_counted_although_the_query_runs_again() -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from jobworld import JobWorld
-from obstacles import forbid_pods
+from jobworld import KEY, JobWorld
+from obstacles import ask_for_too_much, forbid_pods, leave_the_code_out
 from situations import a_pod
 from statefulspark import errors
 from statefulspark.contract.api import ExitReport
 from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.faults import Fault
 from statefulspark_operator.api.conditions import LONGEST_MESSAGE
-from statefulspark_operator.api.status import Fault, Phase
+from statefulspark_operator.api.status import Phase
 from statefulspark_operator.lifecycle import ends, fault
 from statefulspark_operator.lifecycle.situation import ContainerExit, PodPhase, Waiting
 
@@ -63,6 +64,7 @@ WAITS = {
 REFUSALS = {
     errors.SpecRejectedError("ManifestRejected", "m"): REVISION,
     errors.StateUnknownError("QuotaExceeded", "m"): SURROUNDINGS,
+    errors.StateUnknownError("QuotaTooSmall", "m"): SURROUNDINGS,
     errors.StateUnknownError("LimitRangeExceeded", "m"): SURROUNDINGS,
     errors.StateUnknownError("PodSecurityViolated", "m"): SURROUNDINGS,
     errors.StateUnknownError("AdmissionDenied", "m"): SURROUNDINGS,
@@ -98,6 +100,29 @@ def test_a_container_that_does_not_start_is_the_fault_of(reason: str, message: s
     assert fault.of_wait(Waiting(reason, message)) is WAITS[reason, message]
 
 
+STALLS = {
+    "SpecInvalid": REVISION,
+    "BudgetExhausted": REVISION,
+    "RollbackNeeded": REVISION,
+    "CodeChecksumMismatch": REVISION,
+    "CodeMissing": SURROUNDINGS,
+    "CredentialsMissing": SURROUNDINGS,
+    "CaMissing": SURROUNDINGS,
+    "AccessDenied": SURROUNDINGS,
+    "NoSuchBucket": SURROUNDINGS,
+    "SavepointMissing": SURROUNDINGS,
+    "SavepointAwaited": SURROUNDINGS,
+    "PodSecurityViolated": SURROUNDINGS,
+    "QuotaDemandsLimits": SURROUNDINGS,
+    "RightMissing": OPERATOR,
+}
+
+
+@pytest.mark.parametrize("reason", STALLS)
+def test_a_stall_is_the_fault_of(reason: str) -> None:
+    assert fault.of_stall(reason) is STALLS[reason]
+
+
 @pytest.mark.parametrize("error", REFUSALS, ids=lambda error: error.reason)
 def test_a_refusal_of_the_api_server_is_the_fault_of(error: errors.StatefulSparkError) -> None:
     assert fault.of_refusal(error) is REFUSALS[error]
@@ -115,10 +140,19 @@ def test_a_message_without_a_fault_stays_as_it_is() -> None:
     assert fault.add_to("Running.", None) == "Running."
 
 
+def _lose_a_hot_standby(world: JobWorld) -> None:
+    world.change({"driver": {"standby": True}})
+    world.run_until(lambda: "StandbyReady" in world.reasons)
+    world.cluster.remove(("Pod", KEY.namespace, "flights-standby-1"))
+
+
 EVENTS: dict[str, tuple[Callable[[JobWorld], object], Fault]] = {
     "QueryFailed": (lambda world: world.fail_driver(1, "QueryFailed", "ValueError."), REVISION),
     "AccessDenied": (lambda world: world.fail_driver(16, "AccessDenied", "No key."), SURROUNDINGS),
     "RightMissing": (lambda world: (forbid_pods("RightMissing")(world), world.kill_driver()), OPERATOR),
+    "CodeMissing": (leave_the_code_out, SURROUNDINGS),
+    "SpecInvalid": (ask_for_too_much, REVISION),
+    "StandbyEnded": (_lose_a_hot_standby, SURROUNDINGS),
 }
 
 

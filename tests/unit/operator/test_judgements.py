@@ -52,7 +52,16 @@ def test_an_answer_says_what_is_waited_for_or_what_to_change(
             "limited: requests.memory=2Gi",
             "QuotaExceeded",
         ),
-        ('pods "a" is forbidden: failed quota: tight: must specify limits.cpu for: driver', "QuotaExceeded"),
+        (
+            'pods "a" is forbidden: exceeded quota: tight, requested: limits.cpu=500m,requests.memory=3Gi, '
+            "used: limits.cpu=0,requests.memory=0, limited: limits.cpu=2,requests.memory=2Gi",
+            "QuotaTooSmall",
+        ),
+        (
+            'pods "a" is forbidden: exceeded quota: tight, requested: pods=1, used: pods=1, limited: pods=1',
+            "QuotaExceeded",
+        ),
+        ('pods "a" is forbidden: failed quota: tight: must specify limits.cpu for: driver', "QuotaDemandsLimits"),
         ('pods "a" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi', "LimitRangeExceeded"),
         (
             'pods "a" is forbidden: violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)',

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from statefulspark.contract.base import InCamelCase, UtcDatetime, WireModel
 from statefulspark.contract.config import CheckpointConfig, RestoreConfig
+from statefulspark.contract.faults import Fault
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 
 
@@ -150,6 +151,8 @@ class JobError(WireModel):
     """Calls in the job's own code, the innermost last; empty if the job's code had no part in it."""
     is_repeated: bool = False
     """Whether the driver starts the query again; otherwise the driver ends."""
+    fault: Fault | None = None
+    """Whose fault it is; absent if it is not known."""
 
 
 class SinkStatus(WireModel):

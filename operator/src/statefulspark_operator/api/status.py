@@ -13,6 +13,7 @@ from pydantic import Field, SerializationInfo, SerializerFunctionWrapHandler, mo
 from statefulspark.contract.base import UtcDatetime
 from statefulspark.contract.config import ClaimMode
 from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
+from statefulspark.contract.faults import Fault
 
 from statefulspark_operator.api.base import Duration, StatusModel
 from statefulspark_operator.api.conditions import Condition, Conditions, ConditionType
@@ -55,6 +56,8 @@ class StandbyStatus(StatusModel):
     """Why it refused or ended, in PascalCase."""
     message: str | None = None
     """Why it refused or ended, in one sentence."""
+    fault: Fault | None = None
+    """Whose fault that is."""
     failures: int = 0
     """Number of standbys in a row that ended before they were ready."""
     retry_at: UtcDatetime | None = None
@@ -367,17 +370,6 @@ class ExecutorsStatus(StatusModel):
     """Why one does not run, or why the last one was lost, in one sentence."""
     missing_since: UtcDatetime | None = None
     """Since when fewer run than it asked for."""
-
-
-class Fault(StrEnum):
-    """Whose fault a failure is."""
-
-    REVISION = "Revision"
-    """This version of the job: its code, its image or its settings. It counts against the revision."""
-    SURROUNDINGS = "Surroundings"
-    """What the job needs: storage, a Secret, a quota, a node, a registry, a source or a sink. It is tried again."""
-    OPERATOR = "Operator"
-    """The operator or its rights. It is tried again."""
 
 
 class DisruptionStatus(StatusModel):

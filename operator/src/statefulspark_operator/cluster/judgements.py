@@ -5,10 +5,12 @@ What has no answer, such as a connection that is refused or a proxy that ends it
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from statefulspark.judgement import Judgement, Remedy, table
 
+from statefulspark_operator.api import quantities
 from statefulspark_operator.lifecycle import fault
 
 BUSY = Judgement(Remedy.WAIT, "waits, since the API server limits how often it is asked")
@@ -53,17 +55,27 @@ class Refusal:
         markers: Texts of the API server's own message; one of them is in it.
         advice: What a person may do. No capital letter, no full stop.
         chooses_status: Whether its answers may have another status than 403.
+        besides: What has to be so in addition, for people; empty if the text is enough.
     """
 
     reason: str
     markers: tuple[str, ...]
     advice: str
     chooses_status: bool = False
+    besides: str = ""
 
 
 NO_DRY_RUN = "does not support dry run"
 """What the API server says of a webhook that may do more than look, so that nothing can be tried."""
 NAMESPACE_TERMINATING = "NamespaceTerminating"
+_QUOTA_TOO_SMALL = Refusal(
+    "QuotaTooSmall",
+    ("exceeded quota",),
+    "raise the ResourceQuota of the namespace, or ask for less in the job's resources: one pod alone is larger than it",
+    besides="a requested amount is larger than the limited one",
+)
+_QUOTA = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
+"""What the admission plugin for quotas says: amounts like `cpu=2,memory=1Gi`."""
 REFUSALS = (
     Refusal(
         NAMESPACE_TERMINATING,
@@ -71,8 +83,14 @@ REFUSALS = (
         "the namespace is being deleted, so nothing starts in it; create the job in another namespace",
     ),
     Refusal(
+        "QuotaDemandsLimits",
+        ("failed quota",),
+        "name what the message asks for in the job's resources, or give the namespace a LimitRange with defaults",
+    ),
+    _QUOTA_TOO_SMALL,
+    Refusal(
         "QuotaExceeded",
-        ("exceeded quota", "failed quota"),
+        ("exceeded quota",),
         "raise the ResourceQuota of the namespace, end other pods in it, or ask for less in the job's resources",
     ),
     Refusal(
@@ -105,4 +123,23 @@ def refusal(judgement: Judgement, message: str) -> Refusal | None:
     if judgement.remedy not in (Remedy.RIGHTS, Remedy.PERSON):
         return None
     candidates = (each for each in REFUSALS if judgement.remedy is Remedy.RIGHTS or each.chooses_status)
-    return next((each for each in candidates if any(marker in message for marker in each.markers)), None)
+    fitting = [each for each in candidates if any(marker in message for marker in each.markers)]
+    if _QUOTA_TOO_SMALL in fitting and not _is_larger_than_its_quota(message):
+        fitting.remove(_QUOTA_TOO_SMALL)
+    return fitting[0] if fitting else None
+
+
+def _is_larger_than_its_quota(message: str) -> bool:
+    """Tell whether what is requested has no room in a quota, however many pods end."""
+    amounts = _QUOTA.search(message)
+    if amounts is None:
+        return False
+    requested, limited = (dict(each.split("=", 1) for each in part.split(",")) for part in amounts.groups())
+    try:
+        return any(
+            quantities.amount(size) > quantities.amount(limited[name])
+            for name, size in requested.items()
+            if name in limited
+        )
+    except ValueError:  # An amount that no container can have.
+        return False

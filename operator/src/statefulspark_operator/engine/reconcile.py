@@ -67,8 +67,10 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
     try:
         after = await _from_cache(ports, key, memory, gauges)
         return after if after is not None else await _from_api_server(ports, key, memory, gauges)
-    except errors.StatefulSparkError:
+    except errors.StatefulSparkError as error:
         memory.resync_at, memory.idle = ports.now(), None
+        if isinstance(error, errors.StateUnknownError) and not memory.has_failed:
+            await record.record_unreadable(ports, key, error)
         raise
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import logging
+from datetime import datetime
 
 from statefulspark import errors
+from statefulspark.contract.faults import Fault
 
 from statefulspark_operator.api.status import (
     DriverState,
-    Fault,
     Phase,
     StandbyState,
     StandbyStatus,
@@ -22,6 +23,7 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.engine import observe
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import actions, announcements, conditions, fault, pruning, upgrade_facts
 from statefulspark_operator.lifecycle.announcements import Announcement
@@ -112,12 +114,12 @@ def failed_status(situation: Situation, decision: Decision, error: errors.Statef
     status, standby = decision.status, decision.status.standby
     is_of_standby = any(isinstance(act, actions.CreateStandby) for act in decision.actions)
     is_final = not is_of_standby and fault.needs_person(error)
-    answers = conditions.after_failure(situation, status, reason=error.reason, message=error.message, is_final=is_final)
-    since = conditions.reason_since(situation.status, answers, now=situation.now)
-    changes: dict[str, object] = {"message": error.message, "conditions": answers, "reason_since": since}
+    changes: dict[str, object] = {}
     if is_of_standby and standby is not None:
         changes["standby"] = _without_standby(situation, standby, error)
-    elif is_final and situation.live_pod is None and decision.phase is not Phase.DELETING:
+    if standby is None or not is_of_standby or not upgrade_facts.is_of_the_running_revision(situation, standby):
+        changes |= _failed_answers(situation.status, status, situation.job, error, is_final=is_final, now=situation.now)
+    if is_final and situation.live_pod is None and decision.phase is not Phase.DELETING:
         changes["phase"] = Phase.STALLED
     if not is_of_standby and isinstance(error, errors.SpecRejectedError):
         changes |= {"stalled": situation.stalled(error.reason, error.message), "phase": Phase.STALLED}
@@ -125,6 +127,36 @@ def failed_status(situation: Situation, decision: Decision, error: errors.Statef
             ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": error.reason}
             changes["driver"] = status.driver.model_copy(update={**ended, "end_message": error.message})
     return status.model_copy(update=changes)
+
+
+def _failed_answers(
+    before: StatefulSparkJobStatus,
+    status: StatefulSparkJobStatus,
+    job: Job,
+    error: errors.StatefulSparkError,
+    *,
+    is_final: bool,
+    now: datetime,
+) -> dict[str, object]:
+    """Return what people and tools read in a status after a request to the API server failed."""
+    answers = conditions.after_failure(before, status, error, is_final=is_final, now=now, generation=job.generation)
+    since = conditions.reason_since(before, answers, now=now)
+    return {"message": error.message, "conditions": answers, "reason_since": since}
+
+
+async def record_unreadable(ports: Ports, key: JobKey, error: errors.StateUnknownError) -> None:
+    """Store that the API server refuses to tell what a job has, and post its event once.
+
+    Nothing is decided about such a job. The next pass that reads all facts takes it back.
+    """
+    resource = ports.cache.get(resources.JOB, key.namespace, key.name)
+    if resource is None:
+        return
+    job, before = observe.read_metadata(resource), observe.read_status(resource)
+    is_final = fault.needs_person(error)
+    changes = _failed_answers(before, before, job, error, is_final=is_final, now=ports.now())
+    await record(ports, key, resource, before.model_copy(update=changes))
+    await tell(ports, key, job, announcements.of_refusal(before, before, error, of_standby=False))
 
 
 def refusal(situation: Situation, decision: Decision, error: errors.StatefulSparkError) -> tuple[Announcement, ...]:
@@ -139,10 +171,11 @@ def _without_standby(situation: Situation, standby: StandbyStatus, error: errors
     One that the API server refuses because of the revision is refused. One for which a right or a quota is missing is tried
     again after a delay, so that the job's own passes succeed. All others are tried again in the next pass.
     """
-    if fault.of_refusal(error) is Fault.REVISION:
+    whose = fault.of_refusal(error)
+    if whose is Fault.REVISION:
         return upgrade_facts.reached(
-            situation, standby, StandbyState.REFUSED, reason=error.reason, message=error.message
+            situation, standby, StandbyState.REFUSED, reason=error.reason, message=error.message, whose=whose
         )
     if not isinstance(error, errors.StateUnknownError):
         return standby
-    return upgrade_facts.ended(situation, standby, error.reason, error.message)
+    return upgrade_facts.ended(situation, standby, error.reason, error.message, whose)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from statefulspark import durations, errors
 from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.faults import Fault
 
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     DriverState,
-    Fault,
     OperationKind,
     OperationPhase,
     Phase,
@@ -88,9 +88,7 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     same = earlier if earlier is not None and earlier.number == standby.number else None
     is_on_its_way = standby.state in (StandbyState.CREATING, StandbyState.WARMING)
     if is_on_its_way and standby.reason is not None and (same is None or same.reason is None):
-        yield Announcement(
-            "StandbyWaits", f"{standby.reason}: {standby.message}", is_warning=True, whose=Fault.SURROUNDINGS
-        )
+        yield Announcement("StandbyWaits", f"{standby.reason}: {standby.message}", is_warning=True, whose=standby.fault)
     if same is not None and same.state is standby.state:
         return
     # A refusal that repeats, for example by a quota, has one event.
@@ -101,7 +99,7 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement("StandbyReady", f"{standby.pod} can take over.")
     if standby.state is StandbyState.ENDED:
         message = f"{standby.pod} has ended; the job is not affected: {standby.message}"
-        yield Announcement("StandbyEnded", message, is_warning=True)
+        yield Announcement("StandbyEnded", message, is_warning=True, whose=standby.fault)
 
 
 def _operation(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -178,7 +176,8 @@ def _obstacles(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) ->
         driver = after.driver
         is_told = driver != before.driver and driver is not None and driver.end_reason == stalled.reason
         if not is_told and stalled.reason not in _OF_UPGRADES and _is_new(before, stalled):
-            yield Announcement(stalled.reason, f"Stalled: {stalled.message}", is_warning=True)
+            whose = fault.of_stall(stalled.reason)
+            yield Announcement(stalled.reason, f"Stalled: {stalled.message}", is_warning=True, whose=whose)
         return
     if ready is None:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from statefulspark import errors
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api import conditions
@@ -55,26 +56,33 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
 
 
 def after_failure(
-    situation: Situation, status: StatefulSparkJobStatus, *, reason: str, message: str, is_final: bool
+    before: StatefulSparkJobStatus,
+    status: StatefulSparkJobStatus,
+    error: errors.StatefulSparkError,
+    *,
+    is_final: bool,
+    now: datetime,
+    generation: int,
 ) -> tuple[Condition, ...]:
-    """Return the conditions of a decision one of whose actions failed.
+    """Return the conditions of a job after a request to the API server failed.
 
     Args:
-        situation: The situation that the decision was made from.
-        status: The status of the decision.
-        reason: PascalCase.
-        message: One sentence.
+        before: The recorded status.
+        status: The status of the decision whose action failed; the recorded one if nothing could be decided.
+        error: The failure.
         is_final: Whether only a person can help, so that `Stalled` says the same.
+        now: UTC.
+        generation: Generation of the resource.
     """
+    reason, message = error.reason, error.message
     answers: dict[ConditionType, Answer] = {ConditionType.READY: (NO, reason, message)}
     if is_final:
         answers |= {ConditionType.RECONCILING: (NO, reason, ""), ConditionType.STALLED: (YES, reason, message)}
-    changed = {
-        kind: conditions.answer(kind, *answer, now=situation.now, generation=situation.job.generation)
-        for kind, answer in answers.items()
+    merged = {condition.type: condition for condition in status.conditions}
+    merged |= {
+        kind: conditions.answer(kind, *answer, now=now, generation=generation) for kind, answer in answers.items()
     }
-    current = tuple(changed.get(condition.type, condition) for condition in status.conditions)
-    return conditions.merge(situation.status.conditions, current)
+    return conditions.merge(before.conditions, tuple(merged[kind] for kind in conditions.JOB_TYPES if kind in merged))
 
 
 def reason_since(before: StatefulSparkJobStatus, answers: tuple[Condition, ...], *, now: datetime) -> datetime | None:

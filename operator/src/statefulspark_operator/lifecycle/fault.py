@@ -9,38 +9,37 @@ that cannot be read, which no restart brings back. What is not listed is the rev
 from __future__ import annotations
 
 from statefulspark import errors
-from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract import faults
+from statefulspark.contract.faults import Fault
 
 from statefulspark_operator.api.conditions import LONGEST_MESSAGE
-from statefulspark_operator.api.status import Fault
+from statefulspark_operator.lifecycle import code
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, TLS_SECRET_MISSING, Waiting
 
-_BY_CODE = {
-    ExitCode.FENCED: Fault.SURROUNDINGS,
-    ExitCode.STORAGE_UNAVAILABLE: Fault.SURROUNDINGS,
-    ExitCode.SNAPSHOT_NOT_FOUND: Fault.SURROUNDINGS,
-    ExitCode.STATE_UNKNOWN: Fault.SURROUNDINGS,
-    ExitCode.INPUT_LOST: Fault.SURROUNDINGS,
-}
-"""By the exit code of a driver."""
-_BY_REASON = {
-    "BatchSkipped": Fault.SURROUNDINGS,
-    "ConcurrentDriver": Fault.SURROUNDINGS,
-    "FormatVersionUnknown": Fault.REVISION,  # A revision of an earlier release cannot read what a later one has written.
-    "PortUnavailable": Fault.SURROUNDINGS,
-    "SourceOffsetUnknown": Fault.SURROUNDINGS,
-    "StateDamaged": Fault.SURROUNDINGS,
-}
-"""By the reason in a driver's report, which says more than the code."""
 _PASSING_WAITS = HARMLESS_WAITS | {"ErrImagePull", TLS_SECRET_MISSING}
 """Reasons that may pass: the first failed pull is repeated before it becomes `ImagePullBackOff`, and a certificate may be
 issued a moment after its job is applied."""
 RIGHT_MISSING = "RightMissing"
 """The reason of a refusal of the API server because the operator itself has no right."""
-_MENDED_BY_A_PERSON = frozenset({"AdmissionDenied", "LimitRangeExceeded", "PodSecurityViolated", RIGHT_MISSING})
+_MENDED_BY_A_PERSON = frozenset(
+    {
+        "AdmissionDenied",
+        "LimitRangeExceeded",
+        "PodSecurityViolated",
+        "QuotaDemandsLimits",
+        "QuotaTooSmall",
+        RIGHT_MISSING,
+    }
+)
 """Reasons of refusals of the API server that last until somebody changes the job, a policy, a limit or a right. A quota
-has room again when other pods end, and a namespace that is being deleted ends by itself."""
+has room again when other pods end, unless one pod alone is too large for it. A namespace that is being deleted ends by
+itself."""
+_STALLS_OF_SURROUNDINGS = frozenset(
+    {"CaInvalid", "CaMissing", code.MISSING, Reason.SAVEPOINT_AWAITED.word, Reason.SAVEPOINT_MISSING.word}
+)
+"""Reasons of `Stalled` for what the job needs and does not have, beside those of refusals and of drivers."""
 _PULLS = frozenset({"ImagePullBackOff", "RegistryUnavailable", "SignatureValidationFailed"})
 _NO_SUCH_IMAGE = (
     "not found",
@@ -74,9 +73,7 @@ def of_end(end: DriverEnd) -> Fault:
     """Return whose fault the end of a driver or a standby is."""
     if end.kind not in (EndKind.FAILED, EndKind.REFUSED):
         return Fault.SURROUNDINGS
-    if end.reason in _BY_REASON:
-        return _BY_REASON[end.reason]
-    return _BY_CODE.get(end.code, Fault.REVISION) if end.code is not None else Fault.REVISION  # type: ignore[call-overload]
+    return faults.of_exit(end.code, end.reason)
 
 
 def of_wait(waiting: Waiting) -> Fault:
@@ -109,6 +106,15 @@ def needs_person(error: errors.StatefulSparkError) -> bool:
 def outlasts_waiting(reason: str) -> bool:
     """Tell whether what the API server refuses stays refused, for its reason, until a person changes something."""
     return reason in _MENDED_BY_A_PERSON
+
+
+def of_stall(reason: str) -> Fault:
+    """Return whose fault it is that the operator does not retry, by the reason of `Stalled`."""
+    if reason == RIGHT_MISSING:
+        return Fault.OPERATOR
+    if outlasts_waiting(reason) or reason in _STALLS_OF_SURROUNDINGS:
+        return Fault.SURROUNDINGS
+    return faults.of_exit(None, reason)
 
 
 def of_refusal(error: errors.StatefulSparkError) -> Fault:

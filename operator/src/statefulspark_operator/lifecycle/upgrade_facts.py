@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from statefulspark.contract.api import JobState, JobStatus
+from statefulspark.contract.faults import Fault
 
 from statefulspark_operator.api.status import (
     DriverState,
-    Fault,
     OperationKind,
     OperationPhase,
     StandbyState,
@@ -151,7 +151,7 @@ def current_standby(situation: Situation) -> StandbyStatus | None:
         is_refused = record.state is StandbyState.REFUSED and not is_of_the_running_revision(situation, record)
         if record.uid is None or is_refused:
             return record
-        return ended(situation, record, "StandbyGone", f"Pod {record.pod} no longer exists.")
+        return ended(situation, record, "StandbyGone", f"Pod {record.pod} no longer exists.", Fault.SURROUNDINGS)
     record = record.model_copy(update={"uid": pod.uid})
     return _by_its_pod(situation, record, pod) or _by_its_answer(situation, record, pod)
 
@@ -160,19 +160,21 @@ def _by_its_pod(situation: Situation, record: StandbyStatus, pod: DriverPod) -> 
     """Return the record of a standby whose pod has ended or cannot start; None if its process may run."""
     if pod.is_over or pod.is_lost(situation.now):
         end = ends.driver_end(pod)
-        if fault.of_end(end) is not Fault.REVISION or is_of_the_running_revision(situation, record):
-            return ended(situation, record, end.reason, end.message)
+        whose = fault.of_end(end)
+        if whose is not Fault.REVISION or is_of_the_running_revision(situation, record):
+            return ended(situation, record, end.reason, end.message, whose)
         if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < steps.TRIAL_BUDGET:
-            return ended(situation, record, end.reason, end.message)
-        return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
+            return ended(situation, record, end.reason, end.message, whose)
+        return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message, whose=whose)
     if pod.waiting is not None and pod.waiting.reason not in HARMLESS_WAITS:
         message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
-        is_final = fault.of_wait(pod.waiting) is Fault.REVISION
-        state = StandbyState.REFUSED if is_final else record.state
-        return reached(situation, record, state, reason=pod.waiting.reason, message=message)
+        whose = fault.of_wait(pod.waiting)
+        state = StandbyState.REFUSED if whose is Fault.REVISION else record.state
+        return reached(situation, record, state, reason=pod.waiting.reason, message=message, whose=whose)
     if pod.unschedulable is not None:
         message = f"No node has room for {pod.name}: {pod.unschedulable}"
-        return reached(situation, record, record.state, reason=Reason.UNSCHEDULABLE.word, message=message)
+        reason = Reason.UNSCHEDULABLE.word
+        return reached(situation, record, record.state, reason=reason, message=message, whose=Fault.SURROUNDINGS)
     return None
 
 
@@ -181,15 +183,17 @@ def _by_its_answer(situation: Situation, record: StandbyStatus, pod: DriverPod) 
     answer = situation.standby
     if isinstance(answer, JobStatus) and answer.standby is not None:
         state = StandbyState(answer.standby.state.value)
+        reason, message = answer.standby.reason, answer.standby.message
         if state is not StandbyState.REFUSED:
             # A standby that warms may say what it is waiting for, for example storage that does not answer.
-            record = reached(situation, record, state, reason=answer.standby.reason, message=answer.standby.message)
-            return _renewed(situation, record)
-        reason, message = answer.standby.reason or "StandbyRefused", answer.standby.message or "It gave no reason."
-        return reached(situation, record, state, reason=reason, message=message)
+            whose = Fault.SURROUNDINGS if reason is not None else None
+            return _renewed(situation, reached(situation, record, state, reason=reason, message=message, whose=whose))
+        reason, message = reason or "StandbyRefused", message or "It gave no reason."
+        return reached(situation, record, state, reason=reason, message=message, whose=Fault.REVISION)
     if isinstance(answer, DriverSilent) and answer.is_untrusted:
         reason, message = Reason.DRIVER_NOT_TRUSTED.word, f"{pod.name}: {answer.message}."
-        return reached(situation, record, StandbyState.WARMING, reason=reason, message=message)
+        state, whose = StandbyState.WARMING, Fault.SURROUNDINGS
+        return reached(situation, record, state, reason=reason, message=message, whose=whose)
     if record.state is not StandbyState.CREATING:
         return record
     is_running = pod.phase is PodPhase.RUNNING
@@ -203,7 +207,7 @@ def _renewed(situation: Situation, record: StandbyStatus) -> StandbyStatus:
         return record
     if situation.now - record.since <= timeout:
         return record
-    return ended(situation, record, record.reason, record.message or "It gave no reason.")
+    return ended(situation, record, record.reason, record.message or "It gave no reason.", Fault.SURROUNDINGS)
 
 
 def is_of_the_running_revision(situation: Situation, record: StandbyStatus) -> bool:
@@ -218,11 +222,12 @@ def reached(
     *,
     reason: str | None = None,
     message: str | None = None,
+    whose: Fault | None = None,
 ) -> StandbyStatus:
     """Return a standby's record in a state, with the time since when it is in it."""
-    if (record.state, record.reason, record.message) == (state, reason, message):
+    if (record.state, record.reason, record.message, record.fault) == (state, reason, message, whose):
         return record
-    changes: dict[str, object] = {"state": state, "reason": reason, "message": message}
+    changes: dict[str, object] = {"state": state, "reason": reason, "message": message, "fault": whose}
     if record.state is not state:
         changes["since"] = situation.now
     if state is StandbyState.READY:
@@ -230,9 +235,9 @@ def reached(
     return record.model_copy(update=changes)
 
 
-def ended(situation: Situation, record: StandbyStatus, reason: str, message: str) -> StandbyStatus:
+def ended(situation: Situation, record: StandbyStatus, reason: str, message: str, whose: Fault) -> StandbyStatus:
     """Return a standby's record after its end; the next one is created after a delay that grows with each end."""
     failures = record.failures + 1
     wait = backoff.delay(failures, initial=RETRY_INITIAL, longest=RETRY_LONGEST, seed=situation.job.uid)
-    record = reached(situation, record, StandbyState.ENDED, reason=reason, message=message)
+    record = reached(situation, record, StandbyState.ENDED, reason=reason, message=message, whose=whose)
     return record.model_copy(update={"failures": failures, "retry_at": situation.now + wait})

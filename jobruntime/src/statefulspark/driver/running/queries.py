@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from statefulspark import clock, failures, threads, usercode
-from statefulspark.contract import api, observations
+from statefulspark.contract import api, faults, observations
 from statefulspark.driver.running import source_lag
 from statefulspark.engine.jvm import Gate, GateFact
 from statefulspark.operators.keyed import counting
@@ -200,6 +200,7 @@ class RunningQuery:
                     failed_at=clock.utc_now(),
                     frames=frames,
                     is_repeated=self.is_starting,
+                    fault=faults.of_exit(failure.code, failure.reason),
                 )
             if self.error is not None:
                 calls = failures.calls_of_job(self.error)

@@ -148,6 +148,8 @@ function committed(query) {
   return `${counted(query.batches, "batch")} committed${rows}${running}`;
 }
 
+const FAULTS = { Revision: "the revision: its code, image or settings", Surroundings: "its surroundings", Operator: "the operator" };
+
 export function error({ status, now }) {
   const known = [status.lastError, status.lastFailure].filter((one) => one !== undefined);
   const newest = known.sort((one, other) => Date.parse(other.failedAt) - Date.parse(one.failedAt))[0];
@@ -158,6 +160,7 @@ export function error({ status, now }) {
     element("p", {}, element("strong", {}, newest.reason), ` · ${what} · ${ago(newest.failedAt, now)}`),
     trouble(newest.message),
     frames(newest.frames ?? []),
+    newest.fault === undefined ? null : element("p", { class: "quiet" }, `Fault of ${FAULTS[newest.fault] ?? newest.fault}.`),
     newest.isRepeated ? element("p", { class: "quiet" }, "The driver has started the query again.") : null,
     ending && status.message !== newest.message ? trouble(status.message) : null,
   ];

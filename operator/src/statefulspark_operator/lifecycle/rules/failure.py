@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 from datetime import timedelta
 
+from statefulspark.contract.faults import Fault
+
 from statefulspark_operator.api.restore import RestoreSource
 from statefulspark_operator.api.spec import Restart
 from statefulspark_operator.api.status import (
     DisruptionStatus,
     DriverState,
-    Fault,
     OperationKind,
     OperationPhase,
     OperationStatus,

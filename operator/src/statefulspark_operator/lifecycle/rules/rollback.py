@@ -6,10 +6,11 @@ is named; the revision before goes on after it. How, is in `going_back`.
 
 from __future__ import annotations
 
+from statefulspark.contract.faults import Fault
+
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
-    Fault,
     Phase,
     RevisionOutcome,
     UpgradeState,
