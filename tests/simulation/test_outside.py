@@ -44,6 +44,16 @@ def test_a_target_that_is_put_back_to_another_life_of_the_root_is_not_taken_for_
     _live(200291, (*begun, *further, copied, put_back))
 
 
+def test_a_folder_that_lost_its_marker_and_files_that_wait_in_it_is_refused_with_both() -> None:
+    """The target goes back to a backup and loses its marker: the rows that waited there for a checkpoint are gone."""
+    kinds = moves.Kind
+    begun = moves.Move(kinds.START, 42, None), moves.Move(kinds.AGE, 12, 2), moves.Move(kinds.WAIT, 53, None)
+    put_back = moves.Move(kinds.ACCIDENT, 25, None, name="sink_restored_to_backup")
+    cleaned = moves.Move(kinds.ACCIDENT, 18, 2, name="sink_marker_lost")
+
+    _live(710303, (*begun, moves.Move(kinds.BATCHES, 49, 60), put_back, cleaned))
+
+
 def _seeds(config: pytest.Config) -> Iterable[int]:
     one, first = config.getoption("simulation_seed"), config.getoption("simulation_first")
     return [one] if one is not None else range(first, first + config.getoption("simulation_seeds") // SEEDS_FOR_ONE)

@@ -24,6 +24,10 @@ AFTER = "what this state has after "
 """What a refusal says before the batch after which the sink goes on. A driver that ran does not know it; a start does."""
 GONE = " up to "
 """What a refusal says before the last batch whose rows the job has no more; of a folder also later ones without files."""
+OTHERS = " is not in this state"
+"""What a refusal says of a sink that has rows of another life of the root, perhaps instead of the state's own."""
+FILES = "whose files are not in "
+"""What a refusal says of rows that wait in a folder which has lost them: the sink goes on without them."""
 _BATCH = re.compile(r"batch (?P<batch>\d+) \(generation (?P<generation>\d+)\)")
 
 
@@ -51,27 +55,23 @@ def follow(world: Outside, choice: int, newest: Moment, ended: OutsideDriver | N
 def _ahead(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
     """Start from the newest state; or go on from this one, without the rows after it or beside them."""
     del message
-    asked = driver.wish.restore
-    is_asked_for = asked.source is not None and driver.sought.restore_skipped is None
-    if choice % 3 == 0 and not is_asked_for:
+    if choice % 3 == 0 and _asked(driver).source is None:
         world.put_state_back(dict(newest.state))
     else:
-        _go_on_after(world, world.begins_at(driver), choice, asked if is_asked_for else RestoreConfig())
+        _go_on_after(world, driver, world.begins_at(driver), choice)
 
 
 def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
     """Start from the newest state; or go on from this one, after the batch that the message names."""
-    del driver
     if choice % 3 == 0:
         world.put_state_back(dict(newest.state))
     else:
         if AFTER not in message:
             return
-        after = _named(world, message.rpartition(AFTER)[2])
-        world.give_up(world.number_shown(), after)
+        after = _give_up(world, driver, message)
         if not world.withdraws:
             world.site.taken_over_at = after
-        _go_on_after(world, after, choice)
+        _go_on_after(world, driver, after, choice)
 
 
 def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
@@ -91,21 +91,20 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
         begins = shown if world.withdraws else world.begins_at(driver)
         end = _named(world, gone) if gone else begins
         world.give_up(shown, end)
-        if world.withdraws:
+        if OTHERS in message and not world.withdraws:
+            world.site.taken_over_at = end
+        if FILES in message:
             world.given_up |= world.without_file(driver, end)
         world.take_the_sink(RestoreConfig())
 
 
 def _marker_missing(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
     """Bring back the sink with its marker; or go on after the batch that the refusal of a start names."""
-    del driver
     if choice % 3 == 0:
         world.let_requests_expire()
         world.put_sink_back(newest.content)
     elif AFTER in message:
-        after = _named(world, message.rpartition(AFTER)[2])
-        world.give_up(world.number_shown(), after)
-        _go_on_after(world, after, choice)
+        _go_on_after(world, driver, _give_up(world, driver, message), choice)
 
 
 def _taken(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
@@ -115,19 +114,33 @@ def _taken(world: Outside, driver: OutsideDriver, message: str, choice: int, new
     elif choice % 3 == 1 and world.backup is not None:
         world.restore = a_restore(snapshot=world.backup, nonce=world.word("the state that wrote the output"))
     else:
-        after = _named(world, message.rpartition(AFTER)[2])
-        world.give_up(world.number_shown(), after)
+        after = _give_up(world, driver, message)
         world.site.taken_over_at = world.begins_at(driver) if world.withdraws else after
-        _go_on_after(world, after, choice)
+        _go_on_after(world, driver, after, choice)
 
 
-def _go_on_after(world: Outside, offset: int, choice: int, restore: RestoreConfig | None = None) -> None:
-    """Name the sink in the restore, after its rows from a record on were removed; or let them come again."""
+def _give_up(world: Outside, driver: OutsideDriver, message: str) -> int:
+    """Accept that rows are missing, as far as a refusal says so; return the records after which the sink then goes on."""
+    after = _named(world, message.rpartition(AFTER)[2])
+    world.give_up(world.number_shown(), after)
+    if FILES in message:
+        world.given_up |= world.without_file(driver, after)
+    return after
+
+
+def _asked(driver: OutsideDriver) -> RestoreConfig:
+    """Return the restore that a refused start was to make, so that the next one makes it; an empty one if it made none."""
+    asked = driver.wish.restore
+    return asked if asked.source is not None and driver.sought.restore_skipped is None else RestoreConfig()
+
+
+def _go_on_after(world: Outside, driver: OutsideDriver, offset: int, choice: int) -> None:
+    """Start as the refused start would have, and name the sink; its rows from a record on were removed, or come again."""
     if choice % 2:
         world.remove_rows(offset)
     else:
         world.allow_again(world.word("rows that stay"), offset)
-    world.take_the_sink(restore or RestoreConfig())
+    world.take_the_sink(_asked(driver))
 
 
 def _named(world: Outside, words: str) -> int:

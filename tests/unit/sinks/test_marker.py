@@ -162,6 +162,28 @@ def test_a_start_says_which_rows_the_job_has_no_more_and_a_driver_that_runs_says
         require_newest(a_marker(at(2, 1), epoch=4), context, "the table")
 
 
+def test_a_start_names_no_rows_of_a_sink_that_went_back_to_batches_which_the_state_does_not_contain() -> None:
+    """Which of the state's own rows are there, nobody can tell: its batches of these numbers may have been others."""
+    descent = SinkLineage(OWN, 2, line=(at(1, 3),), went_back=2)
+    context = replace(CONTEXT, batch_id=4, descent=descent, expected=Expected(at(2, 4), at(2, 3), was_opened=True))
+    gone = r"no longer has the rows up to batch 3 \(generation 2\) that are missing there: batch 9 \(generation 1\) is"
+
+    with pytest.raises(marker.SinkBehindError, match=gone):
+        open_marker(a_marker(at(1, 9), epoch=4), context, "the table")
+
+
+@pytest.mark.parametrize("withdraws", [False, True], ids=["others", "files"])
+def test_a_start_that_misses_a_marker_gives_up_the_files_that_its_folder_has_lost(withdraws: bool) -> None:
+    context = replace(CONTEXT, expected=Expected(at(2, 4), was_opened=True))
+
+    with pytest.raises(errors.StateUnknownError) as missing:
+        open_marker(None, context, "the folder", withdraws=withdraws)
+
+    assert missing.value.reason == "SinkMarkerMissing"
+    assert "what this state has after batch 4 (generation 2)" in missing.value.message
+    assert (", nor those of later batches whose files are not in the folder" in missing.value.message) is withdraws
+
+
 def test_a_commit_to_a_sink_without_a_marker_is_stopped() -> None:
     with pytest.raises(errors.StateUnknownError, match="has no marker in the table") as missing:
         require_newest(None, CONTEXT, "the table")

@@ -158,6 +158,7 @@ def test_a_refusal_names_the_batch_after_which_the_right_goes_on(
     assert f"do not come again, also those that are missing in the target, which has batch {other} " in str(
         refused.value
     )
+    assert (", nor those of later batches whose files are not in the target" in str(refused.value)) is withdraws
 
 
 # Before a commit

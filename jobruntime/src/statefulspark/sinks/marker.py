@@ -183,7 +183,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     expected, own = context.expected, context.descent
     if stored is None:
         if relation is Standing.MARKER_MISSING and not own.takes_over:
-            raise missing_error(context, where)
+            raise missing_error(context, where, withdraws=withdraws)
         return _begun_after(expected.committed, context)
     stored = stored.known_to(context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
@@ -264,16 +264,19 @@ def opened_elsewhere_error(
         "SinkOpenedElsewhere",
         f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
-        f"the newest state. {_by_right(context, where, after, is_running=is_running, has=has)}",
+        f"the newest state. {_by_right(context, where, after, withdraws=withdraws, is_running=is_running, has=has)}",
     )
 
 
-def missing_error(context: SinkContext, where: str, *, is_running: bool = False) -> errors.StateUnknownError:
+def missing_error(
+    context: SinkContext, where: str, *, withdraws: bool = False, is_running: bool = False
+) -> errors.StateUnknownError:
     """Return the error for a sink that had a marker and has none.
 
     Args:
         context: Context of the driver.
         where: The sink's target.
+        withdraws: Whether the sink withdraws commits: the rows that it has not published wait in it.
         is_running: Whether the driver has opened the sink before. The next start may know less of it.
     """
     committed = context.expected.committed
@@ -282,33 +285,44 @@ def missing_error(context: SinkContext, where: str, *, is_running: bool = False)
         "SinkMarkerMissing",
         f"The sink {context.uid!r} has no marker in {where}, although it had {had}. So it is unknown which rows are there. "
         f"Restore {where} together with the marker {context.transactional_id!r}, both of one moment: beside an older "
-        f"marker, rows are written again. {_by_right(context, where, committed, is_running=is_running)}",
+        "marker, rows are written again. "
+        + _by_right(context, where, committed, withdraws=withdraws, is_running=is_running),
     )
 
 
-def _by_right(context: SinkContext, where: str, after: Position | None, *, is_running: bool, has: str = "") -> str:
+def _by_right(
+    context: SinkContext, where: str, after: Position | None, *, withdraws: bool, is_running: bool, has: str = ""
+) -> str:
     """Return how to go on by the right of the sink, and which rows then come again or are missing."""
     if is_running:
         return "Or start again: the refusal then names the right, and the batch after which the sink goes on with it."
+    lost = _lost_files(where) if withdraws else ""
     return (
         f"Or start with {right(context)} to go on from this state: the sink then writes what this state has after "
         f"{described(after)}, also the rows of it that are there already. Rows up to there do not come again, also those "
-        f"that are missing in {where}{has}."
+        f"that are missing in {where}{has}{lost}."
     )
+
+
+def _lost_files(where: str) -> str:
+    """Return which more rows a sink does not get again, if the rows that wait for a checkpoint wait in it."""
+    return f", nor those of later batches whose files are not in {where}"
 
 
 def _behind_error(
     reached: Marker, context: SinkContext, where: str, *, withdraws: bool = False, is_running: bool = False
 ) -> SinkBehindError:
     """Return the error for a sink that has lost what it had; see `missing_error`. Rows of one that withdraws wait in it."""
-    expected = context.expected
-    gone = f"after {described(reached.newest)} up to {described(expected.kept_after)}"
+    expected, newest = context.expected, reached.newest
+    gone = f"after {described(newest)} up to {described(expected.kept_after)}"
+    if newest is not None and not context.descent.contains(newest, context.position):
+        gone = f"up to {described(expected.kept_after)} that are missing there: {described(newest)} is not in this state"
     if withdraws:
-        gone += f", nor those of later batches whose files are not in {where}"
+        gone += _lost_files(where)
     if is_running:
         gone = "of all batches in between; if it is started again, the refusal names those that it has not"
     loss = (
-        f"The sink {context.uid!r} has lost what it had: {where} has {described(reached.newest)}, and this state knows "
+        f"The sink {context.uid!r} has lost what it had: {where} has {described(newest)}, and this state knows "
         f"that it had {described(expected.committed)}. It was restored from a backup, or a replica that lags has taken its "
         "place."
     )
@@ -370,7 +384,7 @@ def _refusal(
     return errors.SpecRejectedError(
         "SinkTaken",
         f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or give the sink "
-        f"its own uid or target. {_by_right(context, where, after, is_running=False)}",
+        f"its own uid or target. {_by_right(context, where, after, withdraws=withdraws, is_running=False)}",
     )
 
 

@@ -202,16 +202,16 @@ def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkConte
         return prepared.files
     if context.is_inherited or not context.descent.takes_over:
         ways_out = (
-            f"start from a snapshot that is as old as the folder; or start with {marker.right(context)}, which leaves them "
-            "out"
+            f"start from a snapshot that is as old as the folder; or start with {marker.right(context)}, which leaves out "
+            f"all rows whose files are not in {store.uri}"
         )
         if context.is_inherited:
             ways_out = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"
         raise errors.StateUnknownError(
             "StagedRowsMissing",
             f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is "
-            f"not committed, and its rows are not below {store.uri}: {missing[0]} does not exist ({len(missing)} are "
-            f"missing). Restore the objects; or {ways_out}.",
+            f"not committed, and its rows are not below {store.uri}: {missing[0]} does not exist ({len(missing)} of "
+            f"{len(prepared.files)} are missing). Restore the objects; or {ways_out}.",
         )
     _log.warning(
         "rows that the folder of a sink has lost are left out",
