@@ -54,6 +54,17 @@ def test_a_folder_that_lost_its_marker_and_files_that_wait_in_it_is_refused_with
     _live(710303, (*begun, moves.Move(kinds.BATCHES, 49, 60), put_back, cleaned))
 
 
+def test_a_target_that_goes_back_to_another_life_is_refused_although_the_state_had_as_many_batches_there() -> None:
+    """Batches of one number and one generation are of two lives; which driver began after which batch tells them apart."""
+    kinds = moves.Kind
+    begun = moves.Move(kinds.START, 25, None), moves.Move(kinds.AGE, 11, 15), moves.Move(kinds.AGE, 26, None)
+    further = moves.Move(kinds.START, 21, None), moves.Move(kinds.AGE, 5, 60), moves.Move(kinds.AGE, 43, None)
+    copied = moves.Move(kinds.ACCIDENT, 32, None, name="root_synced_over_itself")
+    put_back = moves.Move(kinds.ACCIDENT, 23, None, name="sink_went_back")
+
+    _live(710315, (*begun, *further, copied, moves.Move(kinds.AGE, 52, 2), put_back))
+
+
 def _seeds(config: pytest.Config) -> Iterable[int]:
     one, first = config.getoption("simulation_seed"), config.getoption("simulation_first")
     return [one] if one is not None else range(first, first + config.getoption("simulation_seeds") // SEEDS_FOR_ONE)

@@ -94,6 +94,9 @@ _QUERY = manifest.QueryEntry(
             committed=manifest.Position(lineage=LINEAGE, generation=3, batch_id=11),
             kept_after=manifest.Position(lineage=BEFORE, generation=2, batch_id=7),
             origin=BEFORE,
+            openings=(
+                manifest.SinkOpening(epoch=7, after=manifest.Position(lineage=LINEAGE, generation=3, batch_id=9)),
+            ),
         ),
     ),
 )

@@ -135,10 +135,13 @@ def output_is_visible_only_with_its_state(record: Record, shown: Shown, *, shows
 
 
 def a_start_goes_on_from_the_newest_state(record: Record, driver: SimulatedDriver) -> Iterator[str]:
-    """A driver begins at or after everything that was committed when it claimed, or exactly where it was asked to."""
-    del record
+    """A driver begins at or after everything that was committed when it claimed, or exactly where it was asked to.
+
+    One that was replaced before it looked may find what its successor has committed; it writes nothing.
+    """
     begun = driver.found[QUERY]
-    if driver.must_begin_at is not None and begun != driver.must_begin_at:
+    is_replaced = driver.epoch < record.newest_epoch
+    if driver.must_begin_at is not None and begun != driver.must_begin_at and not is_replaced:
         yield f"{driver.name} begins at {begun}, and {driver.must_begin_at} was asked for"
     if driver.must_begin_at is None and begun < (driver.head_at_claim or 0):
         yield f"{driver.name} begins at {begun}, and {driver.head_at_claim} records were committed when it claimed"

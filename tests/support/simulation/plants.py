@@ -294,9 +294,11 @@ def a_sink_of_other_state_counts_as_its_own() -> contextlib.AbstractContextManag
 def a_driver_that_ran_names_the_batch_that_it_knows() -> contextlib.AbstractContextManager[object]:
     honest = marker._by_right
 
-    def by_right(context: SinkContext, where: str, after: Position | None, *, is_running: bool, has: str = "") -> str:
+    def by_right(
+        context: SinkContext, where: str, after: Position | None, *, withdraws: bool, is_running: bool, has: str = ""
+    ) -> str:
         del is_running
-        return honest(context, where, after, is_running=False, has=has)
+        return honest(context, where, after, withdraws=withdraws, is_running=False, has=has)
 
     return mock.patch.object(marker, "_by_right", by_right)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sinkcontexts import OWN, a_marker, a_sink_context, at
 from statefulspark import errors
-from statefulspark.contract.manifest import Position
+from statefulspark.contract.manifest import Position, SinkOpening
 from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import sink as kafka
 from statefulspark.sinks.marker import Marker, open_marker, require_newest
@@ -133,6 +133,47 @@ def test_a_sink_that_has_a_batch_of_a_driver_after_its_last_opener_has_another_o
     context = replace(CONTEXT, batch_id=6, descent=descent, expected=known, claim_of=lambda _epoch: stored.claim)
 
     assert compare(stored, context) is expected
+
+
+def began_after(*positions: Position) -> tuple[SinkOpening, ...]:
+    """Return the openings of epochs 1, 2, and so on."""
+    return tuple(SinkOpening(epoch=epoch, after=after) for epoch, after in enumerate(positions, start=1))
+
+
+@pytest.mark.parametrize(
+    ("opener", "committed", "openings", "expected"),
+    [
+        pytest.param(
+            1, (at(1, 6),), began_after(at(1, -1), at(1, 4)), Standing.OTHER_COPY, id="more than the next found"
+        ),
+        pytest.param(1, (at(1, 4),), began_after(at(1, -1), at(1, 4)), Standing.EQUAL, id="as much as the next found"),
+        pytest.param(1, (at(1, 2),), began_after(at(1, -1), at(1, 4)), Standing.EQUAL, id="less than the next found"),
+        pytest.param(2, (at(1, 6),), began_after(at(1, -1), at(1, 4)), Standing.EQUAL, id="nobody has opened it since"),
+        pytest.param(1, (), began_after(at(1, -1), at(1, -1)), Standing.EQUAL, id="nothing"),
+        pytest.param(1, (at(1, 6),), began_after(at(1, -1), at(2, 4)), Standing.EQUAL, id="the next made a generation"),
+        pytest.param(2, (at(2, 6),), began_after(at(1, -1), at(2, 4), at(2, 5)), Standing.OTHER_COPY, id="a later one"),
+        pytest.param(
+            1, (at(1, 6, "other"),), began_after(at(1, 4), at(1, 4)), Standing.EQUAL, id="it is of another root"
+        ),
+    ],
+)
+def test_a_sink_that_has_more_than_the_driver_after_its_last_opener_began_with_is_of_another_life(
+    opener: int, committed: tuple[Position, ...], openings: tuple[SinkOpening, ...], expected: Standing
+) -> None:
+    stored = a_marker(*committed, epoch=opener)
+    descent = SinkLineage(OWN, 2, cuts=(at(1, 6, "other"),), line=(at(1, 6),))
+    context = replace(CONTEXT, batch_id=8, descent=descent, claim_of=lambda _epoch: stored.claim)
+    context = replace(context, expected=Expected(was_opened=True, openings=openings))
+
+    assert compare(stored, context) is expected
+    if expected is Standing.EQUAL:
+        assert require_newest(stored, context, "the table") == stored
+    else:
+        with pytest.raises(errors.SpecRejectedError, match="has other batches than") as refused:
+            open_marker(stored, context, "the table")
+        with pytest.raises(errors.SpecRejectedError, match="start again: the refusal then names the right") as stopped:
+            require_newest(stored, context, "the table")
+        assert {refused.value.reason, stopped.value.reason} == {"SinkOpenedElsewhere"}
 
 
 def test_a_commit_to_a_sink_that_lost_what_it_had_is_stopped_and_says_what() -> None:

@@ -142,6 +142,15 @@ class Position(WireModel):
     batch_id: int
 
 
+class SinkOpening(WireModel):
+    """A driver that opened a sink, and the batch after which it began."""
+
+    epoch: int
+    """Its epoch, in the lineage of the batch."""
+    after: Position
+    """The batch of the state that it restored, in its own generation. What the sink had then is no later one."""
+
+
 class SinkEntry(WireModel):
     """What a sink has committed at least when the snapshot was taken, and since when there is one."""
 
@@ -157,6 +166,9 @@ class SinkEntry(WireModel):
     sink that has this batch gets all later ones from the snapshot."""
     origin: str | None = None
     """Lineage in which the sink began, or a later one; absent if nothing has told it."""
+    openings: tuple[SinkOpening, ...] = ()
+    """The last drivers of the job's root that opened it, the newest last. A sink that names an earlier one, and has later
+    batches than the next one began after, has gone back to another life of the root."""
 
 
 class QueryEntry(WireModel):

@@ -221,6 +221,7 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
         SinkTakenOverError: A job at another root has opened the sink.
         FencedError: Another driver of this lineage has. Whether it is a newer one, storage tells. A sink that has forgotten
             this driver, and names an older one, costs a GET.
+        SpecRejectedError: `SinkOpenedElsewhere`: it has gone back to another life of this root.
         StateUnknownError: `SinkMarkerMissing`.
         SinkBehindError: `SinkBehind`: the sink lacks batches that were committed to it.
     """
@@ -233,6 +234,8 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
         )
     if reached.epoch > context.committing_epoch or standing.opener(reached, context) is not Standing.EQUAL:
         raise _replaced_error(reached, context, where)
+    if standing.has_another(reached, context):
+        raise opened_elsewhere_error(reached, context, where, withdraws=False, is_running=True)
     reached = reached.known_to(context)
     if standing.lacks(reached, context.expected.committed, context):
         raise _behind_error(reached, context, where, is_running=True)
@@ -316,7 +319,9 @@ def _behind_error(
     expected, newest = context.expected, reached.newest
     gone = f"after {described(newest)} up to {described(expected.kept_after)}"
     if newest is not None and not context.descent.contains(newest, context.position):
-        gone = f"up to {described(expected.kept_after)} that are missing there: {described(newest)} is not in this state"
+        gone = (
+            f"up to {described(expected.kept_after)} that are missing there: {described(newest)} is not in this state"
+        )
     if withdraws:
         gone += _lost_files(where)
     if is_running:

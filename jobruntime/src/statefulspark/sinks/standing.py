@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from statefulspark.contract.manifest import Position
+from statefulspark.contract.manifest import Position, SinkOpening
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -61,6 +61,7 @@ class Expected:
         was_opened: Whether a driver had opened the sink, so that it has a marker, also if it had committed nothing.
         origin: The lineage in which the sink began, or a later one; None if the state does not tell.
         written: The batches whose transactions the driver can commit again, each with the epoch that wrote it.
+        openings: The last drivers of this lineage that opened the sink, the newest last.
     """
 
     committed: Position | None = None
@@ -69,6 +70,7 @@ class Expected:
     was_opened: bool = False
     origin: str | None = None
     written: tuple[tuple[int, int], ...] = ()
+    openings: tuple[SinkOpening, ...] = ()
 
 
 NOTHING_EXPECTED = Expected()
@@ -192,11 +194,24 @@ def has_another(stored: Marker, context: SinkContext) -> bool:
     Epochs are comparable within one root, so batches that this root has from others say nothing.
     """
     own, reached = context.descent, stored.known_to(context)
+    if stored.lineage != own.lineage:
+        return False
+    if _has_more_than_the_next_opener_found(stored, context):
+        return True
     inherited = max((cut.batch_id for cut in own.cuts), default=-1)
-    return stored.lineage == own.lineage and any(
+    return any(
         batch > inherited and epoch > stored.epoch and reached.has(own.position(batch, context.generation), own)
         for batch, epoch in context.expected.written
     )
+
+
+def _has_more_than_the_next_opener_found(stored: Marker, context: SinkContext) -> bool:
+    """Tell whether a sink is of another life of the root: its last opener committed more than the next one began after."""
+    newest = stored.newest
+    found = next((opening.after for opening in context.expected.openings if opening.epoch > stored.epoch), None)
+    if newest is None or found is None or newest.lineage != found.lineage:
+        return False
+    return (newest.generation, newest.batch_id) > (found.generation, found.batch_id)
 
 
 def _is_up_to(position: Position, cut: Position) -> bool:

@@ -143,7 +143,10 @@ class JobSink:
             return Expected(was_opened=True, written=written) if is_opened else NOTHING_EXPECTED
         if not self._is_at(entry.kind, entry.target):
             return Expected(elsewhere=entry.committed)
-        return Expected(entry.committed, entry.kept_after, was_opened=True, origin=entry.origin, written=written)
+        own = tuple(opening for opening in entry.openings if opening.after.lineage == self.driver.lineage)
+        return Expected(
+            entry.committed, entry.kept_after, was_opened=True, origin=entry.origin, written=written, openings=own
+        )
 
     def _was_opened_before(self, restored: QueryEntry) -> bool:
         """Tell whether a driver had opened it at its target before the last batch of a cut, which no snapshot covers yet."""

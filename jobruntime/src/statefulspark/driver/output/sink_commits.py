@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import epochs
-from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.manifest import QueryEntry, SinkOpening
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.driver.output import other_jobs, sink_calls
 from statefulspark.driver.output.job_sinks import JobSink
@@ -47,6 +47,8 @@ def open_sink(sink: JobSink, restored: QueryEntry | None, progress: SinkProgress
             raise
         _open(sink, sink.context(batch_id, replace(expected, committed=expected.kept_after)))
         _tell_loss(sink, progress, behind)
+    opening = SinkOpening(epoch=sink.driver.epoch, after=sink.context(batch_id).position)
+    progress.openings = (*expected.openings, opening)[-marker.REMEMBERED :]
 
 
 def _open(sink: JobSink, context: SinkContext) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from statefulspark.contract.manifest import Position, PreparedEntry, QueryEntry, SinkEntry
+from statefulspark.contract.manifest import Position, PreparedEntry, QueryEntry, SinkEntry, SinkOpening
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.driver.output.job_sinks import JobSink
 from statefulspark.sinks.marker import Marker
@@ -30,6 +30,8 @@ class SinkProgress:
     """The last batch that the sink got before these; None for none."""
     origin: str | None = None
     """The lineage in which the sink began, or a later one; set when it is opened."""
+    openings: tuple[SinkOpening, ...] = ()
+    """The last drivers of this root that opened it, this one included; set when it is opened."""
     covered: int = -1
     """Batch of the newest snapshot that is complete."""
     sent_again: str | None = None
@@ -45,7 +47,7 @@ class SinkProgress:
         """What is known to be in the sink."""
         newest = max(self.kept, default=None)
         committed = self.kept_after if newest is None else position_of(self.kept[newest])
-        return Expected(committed, self.kept_after, was_opened=True, origin=self.origin)
+        return Expected(committed, self.kept_after, was_opened=True, origin=self.origin, openings=self.openings)
 
     def advance(self, batch_id: int, record: PreparedRecord | None = None) -> None:
         """Note that a batch is committed; with its record if the sink has committed a transaction of it."""
@@ -95,6 +97,7 @@ class SinkProgress:
             committed=self._last_before(query.batch_id + 1),
             kept_after=self._last_before(_first(named, query.batch_id)),
             origin=self.origin,
+            openings=self.openings,
         )
 
     def _last_before(self, batch_id: int) -> Position | None:
