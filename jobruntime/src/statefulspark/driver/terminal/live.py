@@ -23,6 +23,8 @@ from statefulspark.driver.terminal import live_panel
 
 LOOK_S = 1.0
 """Time between two looks at the status."""
+_ENDS_WITHIN_S = 2.0
+"""A terminal that takes nothing, such as a paused one, holds up the end no longer."""
 
 FEWEST_ROWS = 12
 """A terminal with fewer rows shows lines."""
@@ -243,7 +245,7 @@ def watching(watched: Watched, target: TextIO | None = None, *, look_s: float = 
     finally:
         ended.set()
         woken.set()
-        thread.join(timeout=look_s)
+        thread.join(timeout=_ENDS_WITHIN_S)
 
 
 def _watch(shown: _Shown, ended: threading.Event, woken: threading.Event, look_s: float) -> None:
