@@ -83,6 +83,21 @@ CASES: dict[str, View] = {
         spec={**SPEC, "deletionPolicy": "Delete"},
         pods=(a_stored_pod(),),
     ),
+    "standby-waits": a_view(
+        a_stored_status(
+            standby=StandbyStatus(
+                number=4,
+                pod="flights-standby-4",
+                revision=NEW_REVISION,
+                state=StandbyState.CREATING,
+                since=before(minutes=3),
+                reason="Unschedulable",
+                message="No node has room for flights-standby-4: 0/3 nodes are available.",
+                fault=Fault.SURROUNDINGS,
+            ),
+        ),
+        pods=(a_stored_pod(),),
+    ),
     "checkpoints-fail": a_view(
         a_stored_status(
             conditions=(

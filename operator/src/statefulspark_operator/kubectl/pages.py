@@ -55,7 +55,8 @@ def status(report: StatusReport, paint: Paint = text.plain) -> Iterator[str]:
     if report.driver is not None:
         yield _field("Driver", _driver(report.driver, now))
     if report.standby is not None:
-        detail = f": {report.standby.message}" if report.standby.message else ""
+        message = report.standby.message
+        detail = f": {fault.add_to(message, report.standby.fault)}" if message else ""
         yield _field(
             "Standby",
             f"{report.standby.pod}, {report.standby.state.value} for {text.elapsed(now, report.standby.since)}{detail}",
