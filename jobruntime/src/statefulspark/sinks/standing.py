@@ -196,7 +196,7 @@ def has_another(stored: Marker, context: SinkContext) -> bool:
     own, reached = context.descent, stored.known_to(context)
     if stored.lineage != own.lineage:
         return False
-    if _has_more_than_the_next_opener_found(stored, context):
+    if _has_more_than_its_successor_found(stored, context):
         return True
     inherited = max((cut.batch_id for cut in own.cuts), default=-1)
     return any(
@@ -205,13 +205,13 @@ def has_another(stored: Marker, context: SinkContext) -> bool:
     )
 
 
-def _has_more_than_the_next_opener_found(stored: Marker, context: SinkContext) -> bool:
+def _has_more_than_its_successor_found(stored: Marker, context: SinkContext) -> bool:
     """Tell whether a sink is of another life of the root: its last opener committed more than the next one began after."""
     newest = stored.newest
-    found = next((opening.after for opening in context.expected.openings if opening.epoch > stored.epoch), None)
-    if newest is None or found is None or newest.lineage != found.lineage:
+    began_after = next((opening.after for opening in context.expected.openings if opening.epoch > stored.epoch), None)
+    if newest is None or began_after is None or newest.lineage != began_after.lineage:
         return False
-    return (newest.generation, newest.batch_id) > (found.generation, found.batch_id)
+    return (newest.generation, newest.batch_id) > (began_after.generation, began_after.batch_id)
 
 
 def _is_up_to(position: Position, cut: Position) -> bool:
