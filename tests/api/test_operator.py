@@ -34,9 +34,12 @@ NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
-def operator(api_server: ApiServer, s3: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+def operator(
+    api_server: ApiServer, s3: S3Server, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
-    namespaces = tuple(f"operator-{number}" for number in range(1, 21))
+    tests = sum(item.path == request.path for item in request.session.items)
+    namespaces = tuple(f"operator-{number}" for number in range(1, tests + 1))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     kubeconfig = as_operator(api_server, namespaces, folder)
