@@ -95,7 +95,7 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
             world.site.taken_over_at = end
         if FILES in message:
             world.given_up |= world.without_file(driver, end)
-        world.take_the_sink(RestoreConfig())
+        world.take_the_sink(_asked(driver) if gone else RestoreConfig())
 
 
 def _marker_missing(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
