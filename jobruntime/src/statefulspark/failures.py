@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors, usercode
+from statefulspark.contract import faults
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.judgement import Judgement, Remedy
 from statefulspark.storage import judgements, s3a_judgements
@@ -129,7 +130,6 @@ _TRACEBACK = "Traceback (most recent call last)"
 _LONGEST = 800
 """Characters of what failed in a message."""
 _RESTART_CONTINUES = "It continues when it is started again."
-_STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
 _BY_REASON = {
     "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
     "StateTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
@@ -179,7 +179,7 @@ def classify_error(error: errors.StatefulSparkError) -> Failure:
         code = ExitCode.FENCED
     elif error.reason in _BY_REASON:
         code = _BY_REASON[error.reason]
-    elif error.reason in _STORAGE or isinstance(error, errors.TransientError):
+    elif error.reason in faults.STORAGE or isinstance(error, errors.TransientError):
         code = ExitCode.STORAGE_UNAVAILABLE
     elif isinstance(error, errors.SpecRejectedError):
         code = ExitCode.USAGE
@@ -364,7 +364,7 @@ _OUR_ERROR = re.compile(
 )
 _OUR_STORAGE_ERROR = re.compile(
     r"^statefulspark\.errors\.(?:StatefulSparkError|TransientError|StateUnknownError): "
-    rf"(?P<reason>{'|'.join(sorted(_STORAGE))}): "
+    rf"(?P<reason>{'|'.join(sorted(faults.STORAGE))}): "
 )
 
 

@@ -25,9 +25,9 @@ AFTER = "what this state has after "
 GONE = " up to "
 """What a refusal says before the last batch whose rows the job has no more; of a folder also later ones without files."""
 OTHERS = " is not in this state"
-"""What a refusal says of a sink that has rows of another life of the root, perhaps instead of the state's own."""
+"""A refusal says this of a sink that has rows of another life of the root, perhaps instead of the state's own."""
 FILES = "whose files are not in "
-"""What a refusal says of rows that wait in a folder which has lost them: the sink goes on without them."""
+"""A refusal says this of rows that wait in a folder which has lost them: the sink goes on without them."""
 _BATCH = re.compile(r"batch (?P<batch>\d+) \(generation (?P<generation>\d+)\)")
 
 

@@ -204,7 +204,7 @@ def test_a_start_says_which_rows_the_job_has_no_more_and_a_driver_that_runs_says
 
 
 def test_a_start_names_no_rows_of_a_sink_that_went_back_to_batches_which_the_state_does_not_contain() -> None:
-    """Which of the state's own rows are there, nobody can tell: its batches of these numbers may have been others."""
+    """Nobody can tell which of the state's own rows are there: its batches with these numbers may have been others."""
     descent = SinkLineage(OWN, 2, line=(at(1, 3),), went_back=2)
     context = replace(CONTEXT, batch_id=4, descent=descent, expected=Expected(at(2, 4), at(2, 3), was_opened=True))
     gone = r"no longer has the rows up to batch 3 \(generation 2\) that are missing there: batch 9 \(generation 1\) is"

@@ -1,6 +1,6 @@
 """Whose fault a failure of a driver is: one table for the driver's own page and for what the operator does about it.
 
-What is not listed is the fault of the job's revision. Pure.
+A failure that is not listed is the fault of the job's revision. Pure.
 """
 
 from __future__ import annotations
@@ -28,18 +28,16 @@ _BY_CODE: dict[int, Fault] = {
     ExitCode.STATE_UNKNOWN: Fault.SURROUNDINGS,
     ExitCode.INPUT_LOST: Fault.SURROUNDINGS,
 }
+STORAGE = frozenset({"AccessDenied", "CredentialsMissing", "NoSuchBucket", "StorageFailed", "StorageUnreachable"})
+"""Reasons of failures of the object store."""
 _BY_REASON = {
-    "AccessDenied": Fault.SURROUNDINGS,
+    **dict.fromkeys(STORAGE, Fault.SURROUNDINGS),
     "BatchSkipped": Fault.SURROUNDINGS,
     "ConcurrentDriver": Fault.SURROUNDINGS,
-    "CredentialsMissing": Fault.SURROUNDINGS,
     "FormatVersionUnknown": Fault.REVISION,  # A revision of an earlier release cannot read what a later one has written.
-    "NoSuchBucket": Fault.SURROUNDINGS,
     "PortUnavailable": Fault.SURROUNDINGS,
     "SourceOffsetUnknown": Fault.SURROUNDINGS,
     "StateDamaged": Fault.SURROUNDINGS,
-    "StorageFailed": Fault.SURROUNDINGS,
-    "StorageUnreachable": Fault.SURROUNDINGS,
 }
 """By the reason, which says more than the code."""
 

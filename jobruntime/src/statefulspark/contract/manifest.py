@@ -148,7 +148,7 @@ class SinkOpening(WireModel):
     epoch: int
     """Its epoch, in the lineage of the batch."""
     after: Position
-    """The batch of the state that it restored, in its own generation. What the sink had then is no later one."""
+    """The batch of the state that it restored, in its own generation. The sink had no later batch then."""
 
 
 class SinkEntry(WireModel):

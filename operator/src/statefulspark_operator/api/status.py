@@ -57,7 +57,7 @@ class StandbyStatus(StatusModel):
     message: str | None = None
     """Why it refused or ended, in one sentence."""
     fault: Fault | None = None
-    """Whose fault that is."""
+    """Whose fault it is that it refused, ended or waits."""
     failures: int = 0
     """Number of standbys in a row that ended before they were ready."""
     retry_at: UtcDatetime | None = None

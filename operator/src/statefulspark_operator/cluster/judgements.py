@@ -75,7 +75,7 @@ _QUOTA_TOO_SMALL = Refusal(
     besides="a requested amount is larger than the limited one",
 )
 _QUOTA = re.compile(r"requested: (\S+), used: \S+, limited: (\S+)")
-"""What the admission plugin for quotas says: amounts like `cpu=2,memory=1Gi`."""
+"""The admission plugin for quotas lists amounts like `cpu=2,memory=1Gi`."""
 REFUSALS = (
     Refusal(
         NAMESPACE_TERMINATING,

@@ -69,6 +69,7 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
         return after if after is not None else await _from_api_server(ports, key, memory, gauges)
     except errors.StatefulSparkError as error:
         memory.resync_at, memory.idle = ports.now(), None
+        # A failed action is in the status already.
         if isinstance(error, errors.StateUnknownError) and not memory.has_failed:
             await record.record_unreadable(ports, key, error)
         raise

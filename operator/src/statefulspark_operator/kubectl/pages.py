@@ -55,11 +55,11 @@ def status(report: StatusReport, paint: Paint = text.plain) -> Iterator[str]:
     if report.driver is not None:
         yield _field("Driver", _driver(report.driver, now))
     if report.standby is not None:
-        message = report.standby.message
-        detail = f": {fault.add_to(message, report.standby.fault)}" if message else ""
+        standby = report.standby
+        detail = f": {fault.add_to(standby.message, standby.fault)}" if standby.message else ""
         yield _field(
             "Standby",
-            f"{report.standby.pod}, {report.standby.state.value} for {text.elapsed(now, report.standby.since)}{detail}",
+            f"{standby.pod}, {standby.state.value} for {text.elapsed(now, standby.since)}{detail}",
         )
     if report.restored_from is not None:
         yield _field("Began from", report.restored_from)

@@ -24,6 +24,9 @@ from statefulspark.sinks.standing import Expected
 
 _log = logging.getLogger(__name__)
 
+MOST_OPENINGS = 24
+"""A snapshot names so many drivers for each sink, the newest. The marker of an older one is compared with the oldest."""
+
 
 def open_sink(sink: JobSink, restored: QueryEntry | None, progress: SinkProgress) -> None:
     """Open a sink, also one that lacks batches whose transactions the snapshot names: they are committed next.
@@ -40,15 +43,16 @@ def open_sink(sink: JobSink, restored: QueryEntry | None, progress: SinkProgress
     expected, batch_id = sink.expected(restored), restored.batch_id if restored is not None else -1
     progress.kept_after = expected.kept_after
     progress.origin = expected.origin or sink.driver.lineage
+    context = sink.context(batch_id, expected)
     try:
-        _open(sink, sink.context(batch_id, expected))
+        _open(sink, context)
     except marker.SinkBehindError as behind:
         if not behind.is_healable:
             raise
-        _open(sink, sink.context(batch_id, replace(expected, committed=expected.kept_after)))
+        _open(sink, replace(context, expected=replace(expected, committed=expected.kept_after)))
         _tell_loss(sink, progress, behind)
-    opening = SinkOpening(epoch=sink.driver.epoch, after=sink.context(batch_id).position)
-    progress.openings = (*expected.openings, opening)[-marker.REMEMBERED :]
+    opening = SinkOpening(epoch=sink.driver.epoch, after=context.position)
+    progress.openings = (*expected.openings, opening)[-MOST_OPENINGS:]
 
 
 def _open(sink: JobSink, context: SinkContext) -> None:
