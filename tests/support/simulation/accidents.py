@@ -176,7 +176,8 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     The status of the driver says which checkpoint that is. The one with the highest number may be of an older life, where
     the root was copied over that. A driver that dies before storage has answered may have completed one more, which the list
     shows. A sink that shows each batch may have rows after that checkpoint, and then
-    docs/sinks.md says that the start is refused.
+    docs/sinks.md says that the start is refused. A sink may lack rows whose loss was accepted before, and then
+    docs/howto/disaster-recovery.md says so.
     """
     world.live_on()
     left = world.newest_checkpoint()
@@ -186,7 +187,7 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     world.kill_all()
     reference = f"checkpoint:{max([left, *world.checkpoints_of(epoch)])}"
     offset = world.offset_of(reference)
-    is_refused = world.shows_beyond(offset)
+    is_refused = world.shows_beyond(offset) or bool(world.given_up)
     mistake, regret = world.word("by mistake"), world.word("regretted")
     world.allow_again(mistake, 0)
     world.started(a_restore(empty=True, nonce=mistake))

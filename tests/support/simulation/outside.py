@@ -238,7 +238,11 @@ class Outside(Simulation):
             site.network.late[:] = [late for late in site.network.late if not late.key.startswith(f"{OUTPUT}/")]
 
     def open_site(self, state: dict[str, Stored]) -> None:
-        """Go on at another site that has a copy of the bucket, and the same URIs."""
+        """Go on at another site that has a copy of the bucket, and the same URIs.
+
+        Since the copy may be from before a restore or a right was carried out, neither is in the manifest of that site.
+        """
+        self.restore = RestoreConfig()
         bucket = Bucket(faults.BUCKET, self.clock)
         network = faults.Network(bucket, bucket, self.judge_of_effects, self.log)
         self.site = Site(bucket, network, Bodies(self.shared, state))
