@@ -19,10 +19,9 @@ from dataclasses import dataclass, field
 import pyarrow.parquet as parquet
 from faultrig import drivers, faults, fibers, truth
 from statefulspark.checkpoint import catalog
-from statefulspark.contract import layout
+from statefulspark.contract import layout, prepared
 from statefulspark.contract.manifest import Manifest
 from statefulspark.sinks.files import commits as files_commits
-from statefulspark.sinks.files import orphans
 from statefulspark.storage.port import ObjectStore
 
 _MANIFEST = re.compile(r"/(check|save)points/[^/]+/_metadata\.json$")
@@ -83,15 +82,25 @@ class Oracle:
 
     # A reader of the files sink
 
-    def visible(self, output: str) -> list[truth.Row]:
-        """Return what a reader of a files sink sees, in the order of batches."""
+    def visible(self, output: str, last_batch: int | None = None) -> list[truth.Row]:
+        """Return what a reader of a files sink sees, in the order of batches, perhaps only up to one."""
         folder = self.bucket.child(output)
-        return [row for commit in files_commits.read_commits(folder) for row in self._rows(folder, commit)]
+        shown = files_commits.read_commits(folder)
+        kept = (commit for commit in shown if last_batch is None or commit.batch_id <= last_batch)
+        return [row for commit in kept for row in self._rows(folder, commit)]
 
-    def written(self, output: str) -> set[truth.Row]:
-        """Return the rows of all data files in the folder of a files sink, whether a commit lists them or not."""
-        folder = self.bucket.child(output)
-        return {row for info in folder.list(orphans.DATA) for row in _rows_in(folder.read(info.key))}
+    def waiting(self, output: str, root: str, sink: str) -> set[truth.Row]:
+        """Return the rows of the files that a query has prepared for a files sink, as far as its folder has them.
+
+        A batch that ran twice has left files of the first time, too; its record names those of the last time.
+        """
+        folder, prefix = self.bucket.child(output), f"{root}/prepared/{sink}"
+        rows = set[truth.Row]()
+        for name in self.bucket.list_names(prefix):
+            record = prepared.PreparedRecord.parse(self.bucket.read(f"{prefix}/{name}"), name)
+            for file in files_commits.PreparedFiles.parse((record.transaction or "").encode(), name).files:
+                rows |= set(_rows_in(folder.read(file.path))) if folder.info(file.path) is not None else set()
+        return rows
 
     def _rows(self, folder: ObjectStore, commit: files_commits.BatchCommit) -> list[truth.Row]:
         rows: list[truth.Row] = []

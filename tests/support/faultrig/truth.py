@@ -91,7 +91,12 @@ def read_cut(store: ObjectStore, root: str, batch: int) -> Cut:
 
 def read_offset(store: ObjectStore, root: str, batch: int) -> int:
     """Return the end of a batch that is planned."""
-    lines = store.read(f"{root}/offsets/{batch}").decode().split("\n")
+    return parse_offset(store.read(f"{root}/offsets/{batch}"), batch)
+
+
+def parse_offset(body: bytes, batch: int) -> int:
+    """Return the end of a batch by its entry in the offset log."""
+    lines = body.decode().split("\n")
     try:
         return int(json.loads(lines[2])["offset"]) if batch >= 0 else 0
     except (ValueError, IndexError, KeyError) as error:

@@ -68,7 +68,12 @@ def sink_restored_to_backup(world: Outside, choice: int) -> None:
 
 
 def sink_loses_its_marker(world: Outside, choice: int) -> None:
-    """A tool keeps the rows of the target, and not what the sink has written beside them."""
+    """A tool keeps the rows of the target, and not what the sink has written beside them.
+
+    If the state went back to before it opened the sink, nothing tells whose the rows are, and they come again.
+    """
+    if not any("/output/" in key for key in world.site.bodies.own):
+        world.allow_again(world.word("neither state nor target knows"), 0)
     world.target.markers.clear()
     world.shared.pop(f"{OUTPUT}/_sink.json", None)
     if choice % 2:
@@ -125,8 +130,12 @@ def sink_failover_between_two_sites(world: Outside, choice: int) -> None:
 
 
 def take_over_left_in_two_manifests(world: Outside, choice: int) -> None:
-    """Two sites say that they take over the sink, and each says so again whenever it starts."""
-    world.up()
+    """Two sites say that they take over the sink, and each says so again whenever it starts.
+
+    A job that does not run is mended first: the right would answer its refusal, too.
+    """
+    if not invariants.is_settled(world.tried()):
+        return
     world.open_site(world.recent(choice).state)
     for turn in range(4):
         number = (turn + 1) % 2
@@ -360,8 +369,13 @@ def moved_job_started_at_old_place(world: Outside, choice: int) -> None:
 
 
 def whole_job_moved(world: Outside, choice: int) -> None:
-    """The job stops, its folder is copied, and it goes on there, under another name by right; it may move back later."""
-    world.promise(ELSEWHERE, world.tried())
+    """The job stops, its folder is copied, and it goes on there, under another name by right; it may move back later.
+
+    A job that does not run is mended first: the right would answer its refusal, too.
+    """
+    if not invariants.is_settled(world.tried()):
+        return
+    world.promised = ELSEWHERE
     for area, name in (("b", "flights" if choice % 3 else "orders"), ("a", "flights"))[: 1 + choice % 2]:
         world.live_on(choice % 3)
         world.stopped()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
@@ -18,7 +18,7 @@ from faultrig import faults, ledger, oracle, truth
 from machines import files_sink
 from simulation import accidents, drivers, invariants, moves
 from simulation.bucket import Bucket
-from simulation.drivers import NAMED, QUERY, SimulatedDriver, Wish
+from simulation.drivers import NAMED, QUERY, SINK, SimulatedDriver, Wish
 from simulation.sites import OUTPUT, Bodies, Content, Moment, Site, Stored
 from simulation.world import Judge, Simulation
 from statefulspark.contract import api, layout
@@ -98,12 +98,20 @@ class OutsideDriver(SimulatedDriver):
         return loop
 
 
+@dataclass
 class Onlooker(Judge):
-    """Keeps what happens for the story; rows are looked at when everybody rests."""
+    """Keeps what happens for the story; rows are looked at when everybody rests.
+
+    Attributes:
+        planned: What was written last under each key of an offset log, also if it is pruned.
+    """
+
+    planned: dict[str, bytes] = field(default_factory=dict)
 
     def sees(self, process: faults.FaultyProcess, name: str, key: str, body: bytes = b"") -> None:
         """See the rig's watcher."""
-        del body
+        if "/offsets/" in key and body:
+            self.planned[key] = body
         self.effects.append(f"{process.name} (epoch {process.epoch}) {name}s {key}")
 
 
@@ -112,7 +120,7 @@ class Outside(Simulation):
 
     def __init__(self, seed: int, watched: Iterable[str] = invariants.OUTSIDE_NAMES) -> None:
         super().__init__(seed)
-        self.judge_of_effects = Onlooker(self.record, frozenset(watched))
+        self.judge_of_effects = self.onlooker = Onlooker(self.record, frozenset(watched))
         self.network.watcher = self.judge_of_effects
         self.kind = self.random.choice(TARGETS)
         self.target = drivers.Target()
@@ -384,24 +392,40 @@ class Outside(Simulation):
         restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
         return int(json.loads(restored.offsets[0])["offset"]) if restored is not None and restored.offsets else 0
 
-    def without_file(self, driver: OutsideDriver, first: int) -> set[int]:
-        """Return the records from one on whose rows no file of the folder has, of the state that a driver goes on from."""
+    def restored_root(self, driver: OutsideDriver) -> str | None:
+        """Return the key of the query whose state a driver goes on from, or would have; None if it has found none."""
         restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
         if restored is None:
-            return set()
-        source, key = driver.sought.source, f"{driver.wish.root}/{restored.path}"
-        if source is not None:
-            store = source.location.store.uri.removeprefix(f"{faults.BUCKET}/")
-            key = f"{store}/{source.location.key(restored, '').rstrip('/')}"
-        rows, files = truth.read_cut(self.site.bucket, key, restored.batch_id).rows, self.oracle.written(OUTPUT)
-        return {row[0] for row in rows if row[0] >= first and row not in files}
+            return None
+        source = driver.sought.source
+        if source is None:
+            return f"{driver.wish.root}/{restored.path}"
+        store = source.location.store.uri.removeprefix(f"{faults.BUCKET}/")
+        return f"{store}/{source.location.key(restored, '').rstrip('/')}"
 
-    def end_of(self, batch: int, generation: int) -> int | None:
-        """Return how many records there are up to a batch of a generation, or of the next that has it; None if none has."""
-        root = f"{self.area}/default/{self.name}"
-        queries = (f"{root}/{layout.query_root(number, QUERY)}" for number in range(generation, generation + STARTS))
-        having = next((query for query in queries if self.site.bucket.info(f"{query}/offsets/{batch}")), None)
-        return None if having is None else truth.read_offset(self.site.bucket, having, batch)
+    def without_file(self, driver: OutsideDriver, first: int) -> set[int]:
+        """Return the records from one on whose rows no file of the folder has, of the state that a driver goes on from."""
+        root = self.restored_root(driver)
+        restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
+        if root is None or restored is None:
+            return set()
+        rows, waiting = (
+            truth.read_cut(self.site.bucket, root, restored.batch_id).rows,
+            self.oracle.waiting(OUTPUT, root, SINK),
+        )
+        return {row[0] for row in rows if row[0] >= first and row not in waiting}
+
+    def end_of(self, batch: int, generation: int, driver: OutsideDriver) -> int | None:
+        """Return how many records there are up to a batch of a generation; None if it was never planned.
+
+        Its own log tells, or that of the state that a driver goes on from, or who has seen it before it was pruned.
+        """
+        own = f"{self.area}/default/{self.name}/{layout.query_root(generation, QUERY)}"
+        for root in (own, self.restored_root(driver)):
+            if root is not None and self.site.bucket.info(f"{root}/offsets/{batch}") is not None:
+                return truth.read_offset(self.site.bucket, root, batch)
+        body = self.onlooker.planned.get(f"{own}/offsets/{batch}")
+        return None if body is None else truth.parse_offset(body, batch)
 
     # What is seen at the end
 
@@ -415,13 +439,13 @@ class Outside(Simulation):
         """Whether the sink takes back what the state does not contain."""
         return self.kind is Target.FILES
 
-    def number_shown(self) -> int:
-        """Return up to which record a reader sees rows."""
-        return max((number + 1 for number, _ in self.rows_shown()), default=0)
+    def number_shown(self, last_batch: int | None = None) -> int:
+        """Return up to which record a reader sees rows; in a folder, perhaps only of batches up to one."""
+        return max((number + 1 for number, _ in self.rows_shown(last_batch)), default=0)
 
-    def rows_shown(self) -> list[truth.Row]:
-        """Return what a reader of the target sees."""
-        return self.oracle.visible(OUTPUT) if self.withdraws else list(self.target.rows)
+    def rows_shown(self, last_batch: int | None = None) -> list[truth.Row]:
+        """Return what a reader of the target sees; in a folder, perhaps only of batches up to one."""
+        return self.oracle.visible(OUTPUT, last_batch) if self.withdraws else list(self.target.rows)
 
     def repeats(self) -> tuple[int, ...]:
         """Return the records from which on rows may be visible once more: a person or a start has said so."""

@@ -28,6 +28,8 @@ OTHERS = " is not in this state"
 """A refusal says this of a sink that has rows of another life of the root, perhaps instead of the state's own."""
 FILES = "whose files are not in "
 """A refusal says this of rows that wait in a folder which has lost them: the sink goes on without them."""
+_STAGED = re.compile(r"Batch (?P<batch>\d+) of the sink \w+ was prepared in generation (?P<generation>\d+)")
+"""The first batch whose files a folder has lost. It may show rows of another history under that number, until a start."""
 _BATCH = re.compile(r"batch (?P<batch>\d+) \(generation (?P<generation>\d+)\)")
 
 
@@ -41,15 +43,16 @@ def follow(world: Outside, choice: int, newest: Moment, ended: OutsideDriver | N
         ended: A driver that has ended with a refusal while it ran; None if the first refusal is one of a start.
     """
     world.promised = DISASTER
+    driver = ended or world.tried()
     for turn in range(TURNS):
-        driver = world.tried() if ended is None or turn else ended
         reason, message = driver.refusal
         if reason not in WAYS_OUT:
-            world.promised = "" if invariants.is_refused(driver) else DISASTER
-            return
+            break
         world.log(f"the person sees {reason}")
         WAYS_OUT[reason](world, driver, message, choice + turn, newest)
-    world.tried()
+        driver = world.tried()
+    if invariants.is_refused(driver) and driver.refusal[0] not in WAYS_OUT:
+        world.promised = ""
 
 
 def _ahead(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
@@ -69,15 +72,16 @@ def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choic
         if AFTER not in message:
             return
         after = _give_up(world, driver, message)
-        if not world.withdraws:
-            world.site.taken_over_at = after
+        world.site.taken_over_at = after
         _go_on_after(world, driver, after, choice)
 
 
 def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
     """Bring a newer copy of the sink; or start from a snapshot that is as old; or accept that rows in between are lost."""
     has, _, had = message.partition(", and this state knows that it had ")
-    shown = _named(world, has.rpartition(" has ")[2]) if had else world.number_shown()
+    shown = world.number_shown()
+    if had:
+        shown = min(shown, _named(world, driver, has.rpartition(" has ")[2]))
     older = world.snapshot_up_to(shown)
     if choice % 3 == 0:
         world.let_requests_expire()
@@ -89,12 +93,14 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
     else:
         gone = message.partition(GONE)[2]
         begins = shown if world.withdraws else world.begins_at(driver)
-        end = _named(world, gone) if gone else begins
+        end = _named(world, driver, gone) if gone else begins
         world.give_up(shown, end)
-        if OTHERS in message and not world.withdraws:
-            world.site.taken_over_at = end
+        if OTHERS in message:
+            world.site.taken_over_at = shown if world.withdraws else end
         if FILES in message:
-            world.given_up |= world.without_file(driver, end)
+            staged = _STAGED.match(message)
+            before = world.end_of(int(staged["batch"]) - 1, int(staged["generation"]), driver) if staged else end
+            world.given_up |= world.without_file(driver, min(before or 0, end))
         world.take_the_sink(_asked(driver) if gone else RestoreConfig())
 
 
@@ -121,8 +127,10 @@ def _taken(world: Outside, driver: OutsideDriver, message: str, choice: int, new
 
 def _give_up(world: Outside, driver: OutsideDriver, message: str) -> int:
     """Accept that rows are missing, as far as a refusal says so; return the records after which the sink then goes on."""
-    after = _named(world, message.rpartition(AFTER)[2])
-    world.give_up(world.number_shown(), after)
+    words = message.rpartition(AFTER)[2]
+    named, after = _BATCH.match(words), _named(world, driver, words)
+    last_batch = int(named["batch"]) if named else -1 if words.startswith("nothing") else None
+    world.give_up(world.number_shown(last_batch), after)
     if FILES in message:
         world.given_up |= world.without_file(driver, after)
     return after
@@ -143,12 +151,12 @@ def _go_on_after(world: Outside, driver: OutsideDriver, offset: int, choice: int
     world.take_the_sink(_asked(driver))
 
 
-def _named(world: Outside, words: str) -> int:
+def _named(world: Outside, driver: OutsideDriver, words: str) -> int:
     """Return how many records there are up to the batch with which the words begin; what is shown if nobody knows it."""
     named = _BATCH.match(words)
     if words.startswith("nothing"):
         return 0
-    records = 0 if named is None else world.end_of(int(named["batch"]), int(named["generation"]))
+    records = 0 if named is None else world.end_of(int(named["batch"]), int(named["generation"]), driver)
     return world.number_shown() if records is None else records
 
 
