@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from statefulspark.checkpoint import attempts
+from statefulspark.checkpoint import required_records
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord
 from statefulspark.storage.port import ObjectInfo
@@ -36,7 +36,7 @@ NEXT_8 = "prepared/out/00000005-00000008.json"
 def test_a_batch_is_contested_if_several_drivers_have_records_of_it(
     keys: Collection[str], epochs: Mapping[int, Collection[int]]
 ) -> None:
-    assert attempts.rivals(keys, lambda name: True) == epochs
+    assert required_records.rivals(keys, lambda name: True) == epochs
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_records_of_who_lost_a_batch_are_left_out(winners: Mapping[int, int], le
         (PREPARED_7, PREPARED_8, STATE_7, UNCHANGED_8, OTHER_SINK_8, OUTPUT_7, OUTPUT_8, NEXT_8), "info"
     )
 
-    assert set(attempts.without_losers(listed, winners)) == (left or set(listed))
+    assert set(required_records.without_losers(listed, winners)) == (left or set(listed))
 
 
 class Signing(stores.MemoryStore):
@@ -88,7 +88,7 @@ def a_root(claims: Mapping[str, str]) -> Signing:
 )
 def test_the_commit_tells_who_has_won_and_is_asked_once(claim: str | None, winner: Mapping[int, int]) -> None:
     store = a_root({"q/commits/4": claim} if claim else {})
-    winners = attempts.Winners(store, "q")
+    winners = required_records.Winners(store, "q")
 
     assert winners.find({4: {7, 8}}) == winners.find({4: {7, 8}}) == winner
     assert store.asked == 1
@@ -97,5 +97,5 @@ def test_the_commit_tells_who_has_won_and_is_asked_once(claim: str | None, winne
 def test_a_batch_that_was_tried_once_costs_nothing() -> None:
     store = a_root({})
 
-    assert attempts.Winners(store, "q").find({}) == {}
+    assert required_records.Winners(store, "q").find({}) == {}
     assert store.asked == 0

@@ -5,21 +5,31 @@ staged rows: a listing that hides such a file is thereby noticed. Each batch of 
 function has a record of the function's state, or one that names the state that is still valid. Records are written before
 Spark commits the batch; an output record tells the first batch that has them. So a missing record is lost, and its batch
 is incomplete: a job that continued after it would lose the batch's rows, or continue with an older state.
+
+Of several attempts at a batch, the one of the driver whose entry is in Spark's commit log counts. A driver that is replaced
+may still win the one commit that it had looked at the fence for. Its successor has then run the same batch, left records of
+its own, and lost. The state is the winner's, and user code need not give the same rows twice: so the records of sinks and
+functions have to be the winner's, too. Where a commit does not tell its driver, the newest attempt counts. `rivals` and
+`without_losers` are pure; `Winners` asks storage, and only about batches that were tried twice or more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from statefulspark import errors
-from statefulspark.checkpoint import attempts, batch_records, epochs, listing, small_files
+from statefulspark.checkpoint import batch_records, epochs, listing, small_files
+from statefulspark.checkpoint.batch_records import RecordKind, RecordName
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import PreparedEntry, QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord, UnchangedRecord
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
-_STATE_KINDS = (batch_records.RecordKind.OPERATOR_STATE, batch_records.RecordKind.UNCHANGED)
+_STATE = (RecordKind.OPERATOR_STATE, RecordKind.UNCHANGED)
+_OF_AN_ATTEMPT = (RecordKind.PREPARED, *_STATE)
+_Info = TypeVar("_Info")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +59,8 @@ class States:
         unchanged: The records that confirm a state of an earlier batch.
     """
 
-    names: tuple[batch_records.RecordName, ...]
-    unchanged: tuple[batch_records.RecordName, ...] = ()
+    names: tuple[RecordName, ...]
+    unchanged: tuple[RecordName, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -67,7 +77,7 @@ class Records:
         self._root = f"{store.uri}/{query_path}"
         self._files = files
         self._prepared: dict[str, PreparedRecord] = {}
-        self._winners = attempts.Winners(store, query_path)
+        self._winners = Winners(store, query_path)
 
     def valid(
         self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]
@@ -80,14 +90,14 @@ class Records:
             committed: See `prepared`.
         """
 
-        def is_needed(name: batch_records.RecordName) -> bool:
-            is_prepared = name.kind is batch_records.RecordKind.PREPARED
+        def is_needed(name: RecordName) -> bool:
+            is_prepared = name.kind is RecordKind.PREPARED
             return name.batch <= batch_id and name.batch > (
                 committed.get(name.uid, -1) if is_prepared else batch_id - 1
             )
 
-        contested = attempts.rivals(listed, is_needed)
-        return attempts.without_losers(listed, self._winners.find(contested)) if contested else listed
+        contested = rivals(listed, is_needed)
+        return without_losers(listed, self._winners.find(contested)) if contested else listed
 
     def prepared(self, listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]) -> Prepared:
         """Find the sinks' transactions that may have to be committed, and the files with their rows.
@@ -100,7 +110,7 @@ class Records:
         Raises:
             SnapshotCorruptError: `DocumentUnreadable`: a record is damaged.
         """
-        names = batch_records.between(listed, batch_records.RecordKind.PREPARED, after_batch=-1, to_batch=batch_id)
+        names = batch_records.between(listed, RecordKind.PREPARED, after_batch=-1, to_batch=batch_id)
         due = [name for name in names if name.batch > committed.get(name.uid, -1)]
         unread = {name.key: name.key for name in due if name.key not in self._prepared}
         for key, body in self._files.read(listed, unread).items():
@@ -170,25 +180,25 @@ class Records:
             FilesAbsentError: `ClosureIncomplete`: the record of the batch is lost.
             SnapshotCorruptError: `DocumentUnreadable`.
         """
-        states = batch_records.newest(listed, batch_records.RecordKind.OPERATOR_STATE, at_batch=batch_id)
+        states = batch_records.newest(listed, RecordKind.OPERATOR_STATE, at_batch=batch_id)
         uid = output.function if output is not None else None
         if output is None or uid is None:
             return States(tuple(states.values()))
-        unchanged = batch_records.newest(listed, batch_records.RecordKind.UNCHANGED, at_batch=batch_id)
+        unchanged = batch_records.newest(listed, RecordKind.UNCHANGED, at_batch=batch_id)
         newest = batch_records.latest(states.get(uid), unchanged.get(uid))
         if newest is None or newest.batch < batch_id:
             since_epoch = output.name.epoch
-            state = batch_records.RecordName(batch_records.RecordKind.OPERATOR_STATE, uid, batch_id, since_epoch)
+            state = RecordName(RecordKind.OPERATOR_STATE, uid, batch_id, since_epoch)
             # Any epoch since the output record may have written it.
             epochs_since = range(max(epochs.newest(self._store), since_epoch), since_epoch - 1, -1)
-            possible = (replace(state, kind=kind, epoch=epoch) for epoch in epochs_since for kind in _STATE_KINDS)
+            possible = (replace(state, kind=kind, epoch=epoch) for epoch in epochs_since for kind in _STATE)
             raise listing.FilesAbsentError(
                 "ClosureIncomplete",
                 f"Batch {batch_id} cannot be closed over: {self._root}/{state.key}, the state of function {uid!r} after "
                 "that batch, does not exist, and no record says that the state is unchanged. Start from an older snapshot.",
                 tuple(name.key for name in possible),
             )
-        if newest.kind is batch_records.RecordKind.OPERATOR_STATE:
+        if newest.kind is RecordKind.OPERATOR_STATE:
             return States(tuple(states.values()))
         # It names the state that is still valid, listed or not.
         source = f"{self._root}/{newest.key}"
@@ -215,13 +225,13 @@ def note_unchanged(store: ObjectStore, entry: QueryEntry, *, epoch: int) -> None
     """
     log = batch_records.BatchRecordLog(store, entry.path)
     for state in entry.operator_states:
-        name = batch_records.RecordName(batch_records.RecordKind.UNCHANGED, state.uid, entry.batch_id + 1, epoch)
+        name = RecordName(RecordKind.UNCHANGED, state.uid, entry.batch_id + 1, epoch)
         log.write(name, UnchangedRecord(record=state.path).sealed())
 
 
 def inherited_paths(base: QueryEntry | None) -> tuple[str, ...]:
     """Return the records and staged rows in a snapshot that every later batch of its generation needs too."""
-    kinds = (batch_records.RecordKind.PREPARED, batch_records.RecordKind.OUTPUT)
+    kinds = (RecordKind.PREPARED, RecordKind.OUTPUT)
     paths = []
     for file in base.files if base is not None else ():
         name = batch_records.parse_key(file.path)
@@ -229,3 +239,69 @@ def inherited_paths(base: QueryEntry | None) -> tuple[str, ...]:
         if is_needed:
             paths.append(file.path)
     return tuple(paths)
+
+
+def rivals(keys: Iterable[str], needed: Callable[[RecordName], bool]) -> Mapping[int, frozenset[int]]:
+    """Return the epochs of each batch that more than one driver has tried.
+
+    Args:
+        keys: Keys below the query's root; keys of other files are ignored.
+        needed: Tells whether a record matters.
+    """
+    epochs_of: dict[int, set[int]] = {}
+    for key in keys:
+        name = batch_records.parse_key(key)
+        if name is not None and name.kind in _OF_AN_ATTEMPT and needed(name):
+            epochs_of.setdefault(name.batch, set()).add(name.epoch)
+    return {batch: frozenset(tried) for batch, tried in epochs_of.items() if len(tried) > 1}
+
+
+def without_losers(listed: Mapping[str, _Info], winners: Mapping[int, int]) -> dict[str, _Info]:
+    """Leave out the records of attempts that lost; one of a uid of which the winner has no record stays.
+
+    Args:
+        listed: Files by their key below the query's root.
+        winners: The epoch that has committed a batch, for batches that were tried more than once.
+    """
+    names = {key: name for key in listed if (name := batch_records.parse_key(key)) is not None}
+    won = {_subject(name) for name in names.values() if winners.get(name.batch) == name.epoch}
+    lost = {
+        key
+        for key, name in names.items()
+        if name.kind in _OF_AN_ATTEMPT and winners.get(name.batch) != name.epoch and _subject(name) in won
+    }
+    return {key: info for key, info in listed.items() if key not in lost}
+
+
+def _subject(name: RecordName) -> tuple[bool, str, int]:
+    """Return what a batch has one valid record of."""
+    return name.kind in _STATE, name.uid, name.batch
+
+
+class Winners:
+    """The drivers that have committed the batches of one query. Answers are cached: a commit never changes."""
+
+    def __init__(self, store: ObjectStore, query_path: str) -> None:
+        """Ask the store of a job's root about the query at a path below it."""
+        self._store = store
+        self._path = query_path
+        self._known: dict[int, int | None] = {}
+
+    def find(self, contested: Mapping[int, Collection[int]]) -> dict[int, int]:
+        """Return the epoch that has committed each batch, where its commit tells.
+
+        Cost: nothing for batches that were asked about before; else a HEAD each, and what `epochs.life_since` costs.
+
+        Args:
+            contested: The epochs that have tried a batch, by batch.
+        """
+        new = {batch: tried for batch, tried in contested.items() if batch not in self._known}
+        if new:
+            signed = listing.look_up(self._store, self._path, [f"commits/{batch}" for batch in new])
+            life = epochs.life_since(self._store, min(map(min, new.values())))
+            claims = life.claims if life is not None else {}
+            for batch in new:
+                info = signed.get(f"commits/{batch}")
+                self._known[batch] = claims.get(info.claim) if info is not None and info.claim is not None else None
+        winners = {batch: self._known[batch] for batch in contested}
+        return {batch: winner for batch, winner in winners.items() if winner is not None}
