@@ -9,7 +9,7 @@ import zipfile
 import pytest
 from statefulspark import errors
 from statefulspark.checkpoint import checksums, sparklog
-from statefulspark.contract import statevariables
+from statefulspark.contract import layout
 from statefulspark.evolution import rewrite
 
 COMMIT = (
@@ -83,8 +83,8 @@ def test_an_operator_of_ours_is_named_by_its_uid() -> None:
 
 @pytest.mark.parametrize("uid", ["a", "head_a", "log_a", "x-y_z"])
 def test_a_variable_of_heads_names_its_operator(uid: str) -> None:
-    assert statevariables.uid_of(statevariables.head(uid)) == uid
-    assert statevariables.uid_of(statevariables.log(uid)) is None
+    assert layout.operator_of_variable(layout.head_variable(uid)) == uid
+    assert layout.operator_of_variable(layout.log_variable(uid)) is None
 
 
 def test_schema_paths_move_to_another_root_and_nothing_else_changes() -> None:

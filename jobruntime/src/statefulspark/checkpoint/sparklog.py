@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from statefulspark import errors, ziplimits
-from statefulspark.contract import statevariables
+from statefulspark.contract import layout
 
 DEFAULT_STORE = "default"
 """Name of a state store whose files are directly in the partition's folder; others have a folder of their own."""
@@ -103,7 +103,7 @@ class OperatorMetadata:
     @property
     def uid(self) -> str:
         """The uid of a keyed operator of this runtime, from its variables' names; else `<name>-<operator id>`."""
-        uids = (statevariables.uid_of(variable) for variable in self.variables)
+        uids = (layout.operator_of_variable(variable) for variable in self.variables)
         return next((uid for uid in uids if uid is not None), f"{self.name}-{self.operator_id}")
 
 

@@ -1,4 +1,4 @@
-"""Names of all objects below a job's root on storage: the only module that knows the layout.
+"""Names of all objects below a job's root on storage, and of the state variables in it: the only module that knows the layout.
 
 ```
 owner.json
@@ -21,6 +21,7 @@ code/<sha256>/<name>                     a job's code that is not in its image, 
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
 Numbers have eight digits, so that names sort like numbers; numbers from 100,000,000 on have more digits, and are read, too.
+The names of a keyed operator's state variables have its uid, so storage alone tells whose state it is.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ STAGED = "staged"
 """Folder of the sinks' rows below a query's root."""
 CODE = "code"
 
+_HEAD, _LOG = "head_", "log_"
 _REHEARSAL = "rehearsal-"
 _UID = "[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?"
 SINK_NAME = f"^{_UID}/{_UID}$"
@@ -202,3 +204,18 @@ def code(checksum: str, name: str) -> str:
 def damage_note(generation_number: int, epoch_number: int) -> str:
     """Return the key of a driver's note on state that Spark could not load."""
     return f"{DAMAGE}/{number(generation_number)}-{number(epoch_number)}.json"
+
+
+def head_variable(uid: str) -> str:
+    """Return the name of the variable with the heads of an operator's key groups."""
+    return f"{_HEAD}{uid}"
+
+
+def log_variable(uid: str) -> str:
+    """Return the name of the variable with the chunks of an operator's key groups."""
+    return f"{_LOG}{uid}"
+
+
+def operator_of_variable(variable: str) -> str | None:
+    """Return the uid of the operator whose heads a state variable holds; None for other variables."""
+    return variable.removeprefix(_HEAD) or None if variable.startswith(_HEAD) else None

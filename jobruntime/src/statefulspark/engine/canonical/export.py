@@ -20,7 +20,7 @@ from pyspark.sql import types as spark_types
 from statefulspark import clock, errors
 from statefulspark.canonical import documents, engine_files, key_columns, skeleton
 from statefulspark.checkpoint import plans, progress, savepoint, small_files, transfer
-from statefulspark.contract import api, layout, statevariables
+from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.engine.canonical import state_tables, tasks
 from statefulspark.storage.port import ObjectStore
@@ -140,7 +140,7 @@ def _export_keyed(
     session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
 ) -> documents.CanonicalOperator:
     frame, _ = _read(session, query, operator, store, work)
-    head, log = (sql.col(f"`{name(operator.uid)}`") for name in (statevariables.head, statevariables.log))
+    head, log = (sql.col(f"`{name(operator.uid)}`") for name in (layout.head_variable, layout.log_variable))
     group = sql.col(f"{state_tables.PARTITION_KEY}.key_group")
     # The operator's Spark timers only wake key groups; a restore sets them again.
     rows = (

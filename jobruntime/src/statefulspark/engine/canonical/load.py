@@ -21,7 +21,7 @@ from pyspark.sql import types as spark_types
 from statefulspark import errors
 from statefulspark.canonical import documents, engine_files, skeleton
 from statefulspark.checkpoint import closure, progress, sparklog, transfer
-from statefulspark.contract import statevariables
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.engine import taskcounts
 from statefulspark.engine.canonical import export, state_tables, tasks
@@ -226,8 +226,8 @@ def _keyed_store(
     return built.select(
         group.alias(state_tables.PARTITION_KEY),
         sql.lit(0).cast("bigint").alias(state_tables.ORDINAL),
-        head.alias(statevariables.head(operator.uid)),
-        chunk.alias(statevariables.log(operator.uid)),
+        head.alias(layout.head_variable(operator.uid)),
+        chunk.alias(layout.log_variable(operator.uid)),
         *(wake for family in families.fields if (wake := _wake_up(family)) is not None),
     )
 

@@ -12,7 +12,7 @@ from typing import cast
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
-from statefulspark.contract import statevariables, watermark
+from statefulspark.contract import layout, watermark
 from statefulspark.operators.keyed import packedlog, stateserver
 from statefulspark.packs import ranges
 from statefulspark.state import heads, keygroups
@@ -49,7 +49,7 @@ class SparkChunkLog:
     ) -> None:
         self._uid, self._options = uid, options
         self._client = handle._statefulProcessorApiClient
-        self._head_name, self._log_name = statevariables.head(uid), statevariables.log(uid)
+        self._head_name, self._log_name = layout.head_variable(uid), layout.log_variable(uid)
         handle.getValueState(self._head_name, _HEAD)
         handle.getMapState(self._log_name, _VERSION, _CHUNK)
         self.server = stateserver.StateServer(self._client)
