@@ -21,8 +21,8 @@ from pyarrow import parquet
 from pydantic import ValidationError
 from statefulspark import durations, errors, jobcode
 from statefulspark.canonical import parts
-from statefulspark.checkpoint import checksums, segments, sparklog
-from statefulspark.contract import api
+from statefulspark.checkpoint import checksums, sparklog
+from statefulspark.contract import api, layout
 from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
 from statefulspark.packs import names, packfile
@@ -218,7 +218,7 @@ TARGETS = (
         "offset of a source",
         lambda body: (
             sparklog.file_source_position(body.decode(errors="replace")),
-            segments.parse_offset(body.decode(errors="replace")),
+            layout.parse_source_offset(body.decode(errors="replace")),
         ),
         (b'{"logOffset":7}', b'{"uid":"numbers","segment":3,"epoch":1}'),
         (),

@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from statefulspark import errors, operatorstate, storage
-from statefulspark.checkpoint import segments
-from statefulspark.checkpoint.segments import SegmentName
+from statefulspark.contract import layout
+from statefulspark.contract.layout import SegmentName
 from statefulspark.operatorstate import record, subtasks
 from statefulspark.sources import feed, rendezvous, running, segmentfile
 from statefulspark.storage.authorities import Authority
@@ -346,26 +346,24 @@ def test_a_damaged_segment_is_told(body: bytes, uid: str) -> None:
 
 def test_names_of_segments() -> None:
     assert NAME.key == "source-segments/counter/00000007-00000003.arrow"
-    assert segments.parse_key(NAME.key) == NAME
-    assert segments.parse_offset('{"uid": "counter", "segment": 7, "epoch": 3}') == NAME
-    assert segments.needed_keys(['{"logOffset":4}', "-", "12", '{"uid":"counter","segment":7,"epoch":3}']) == (
-        NAME.key,
-    )
-    assert segments.needed_keys(['{"uid":"counter","segment":0,"epoch":0}']) == ()
+    assert layout.parse_segment_key(NAME.key) == NAME
+    assert layout.parse_source_offset('{"uid": "counter", "segment": 7, "epoch": 3}') == NAME
+    assert layout.segment_keys(['{"logOffset":4}', "-", "12", '{"uid":"counter","segment":7,"epoch":3}']) == (NAME.key,)
+    assert layout.segment_keys(['{"uid":"counter","segment":0,"epoch":0}']) == ()
 
 
 @pytest.mark.parametrize(
     "line", ["-", "[]", '{"uid":"../x","segment":1,"epoch":1}', '{"uid":"a","segment":"1","epoch":1}']
 )
 def test_other_offsets_are_not_taken_for_segments(line: str) -> None:
-    assert segments.parse_offset(line) is None
+    assert layout.parse_source_offset(line) is None
 
 
 @pytest.mark.parametrize(
     "key", ["offsets/1", "source-segments/a/1-1.arrow", "source-segments/a/b/00000001-00000001.arrow"]
 )
 def test_other_files_are_not_taken_for_segments(key: str) -> None:
-    assert segments.parse_key(key) is None
+    assert layout.parse_segment_key(key) is None
 
 
 # The feed
@@ -384,7 +382,7 @@ def a_feed(
         store=store,
         schema=SCHEMA,
         epoch=epoch,
-        position=position or segments.beginning("counter"),
+        position=position or layout.first_position("counter"),
         next_checkpoint_id=lambda: 9,
     )
 
@@ -450,7 +448,7 @@ def test_a_segment_that_is_gone_is_told(closing: list[running.RunningSource]) ->
     with pytest.raises(
         errors.SnapshotCorruptError, match=r"source-segments/counter/00000007-00000003\.arrow is missing"
     ):
-        fed.locate(segments.beginning("counter"), NAME)
+        fed.locate(layout.first_position("counter"), NAME)
 
 
 # The socket
@@ -562,4 +560,4 @@ def test_damage_is_told_as_damage_across_the_socket(
     client = rendezvous.FeedClient(port=meeting.port, token=meeting.token, feed="q/counter")
 
     with pytest.raises(errors.SnapshotCorruptError, match="is missing"):
-        client.locate(segments.beginning("counter").offset, NAME.offset)
+        client.locate(layout.first_position("counter").offset, NAME.offset)

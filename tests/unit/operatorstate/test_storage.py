@@ -8,7 +8,7 @@ from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import batch_records, verify
-from statefulspark.checkpoint.segments import SegmentName
+from statefulspark.contract.layout import SegmentName
 from statefulspark.contract.manifest import Manifest
 from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import pruning, rules

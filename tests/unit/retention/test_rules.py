@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from manifests import a_generation, a_manifest, a_query
-from statefulspark.checkpoint import batch_records, segments
+from statefulspark.checkpoint import batch_records
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Ancestor, Manifest, OperatorEntry, QueryEntry
 from statefulspark.packs import names as packs
@@ -22,7 +22,7 @@ _ID = "aaaaaaaa-0000-0000-0000-000000000000"
 _UPLOADED = NOW - timedelta(minutes=10)
 _ROOT = "generations/00000002/delays"
 _RECORD = batch_records.RecordName(batch_records.RecordKind.PREPARED, "sink", 5, 7)
-_SEGMENT = segments.SegmentName("clicks", 5, 7)
+_SEGMENT = layout.SegmentName("clicks", 5, 7)
 
 _RUNNING = "the running driver may need it"
 _NAMED = "a retained checkpoint, or a copy being made, needs it"

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from statefulspark import errors, jsontext
 from statefulspark.canonical import reading
-from statefulspark.checkpoint import segments, transfer
+from statefulspark.checkpoint import transfer
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.operatorstate import record
 from statefulspark.operatorstate.model import OperatorState
@@ -41,7 +42,7 @@ def read(
     if entry is not None:
         source, body = _read(location, query, entry.path)
         return _table(record.decode(body, source, uid=uid), selection)
-    names = ((file.path, segments.parse_key(file.path)) for file in query.files)
+    names = ((file.path, layout.parse_segment_key(file.path)) for file in query.files)
     segment_path = next((path for path, name in names if name is not None and name.uid == uid), None)
     if segment_path is None:
         return None

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from statefulspark import errors, jsontext, rowvalues
 from statefulspark.canonical import documents, parts, rows, values
-from statefulspark.checkpoint import segments, transfer
+from statefulspark.checkpoint import transfer
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import KeyedStateEntry, Manifest, QueryEntry
 from statefulspark.state import kinds
 from statefulspark.state.types import typetext
@@ -69,7 +70,7 @@ def find(manifest: Manifest, selection: StateSelection) -> tuple[QueryEntry, str
 
 def uids_of(query: QueryEntry) -> tuple[str, ...]:
     """Return the uids of all operators, functions and sources with state in a query."""
-    sources = (name.uid for file in query.files if (name := segments.parse_key(file.path)) is not None)
+    sources = (name.uid for file in query.files if (name := layout.parse_segment_key(file.path)) is not None)
     return (
         *(operator.uid for operator in query.operators),
         *(state.uid for state in query.operator_states),

@@ -18,7 +18,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.checkpoint import checksums, listing, required_records, segments, small_files, sparklog, state_files
+from statefulspark.checkpoint import checksums, listing, required_records, small_files, sparklog, state_files
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, QueryEntry
 from statefulspark.packs import names, window
 from statefulspark.storage.port import ObjectInfo, ObjectStore
@@ -144,7 +145,7 @@ class ClosureBuilder:
             "metadata",
             *self._log_keys(listed, chains, batch_id),
             *_source_keys(listed, offsets),
-            *segments.needed_keys(offsets),
+            *layout.segment_keys(offsets),
             *states.keys,
             *prepared.keys,
             *(output.name.key for output in outputs),

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from statefulspark.checkpoint import batch_records, catalog, checksums, segments
-from statefulspark.contract import base
+from statefulspark.checkpoint import batch_records, catalog, checksums
+from statefulspark.contract import base, layout
 from statefulspark.contract.manifest import FileEntry
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -22,7 +22,7 @@ LIMIT_BYTES = 16 * 2**20
 """A larger file, such as the compacted log of a source with very many files, has only its etag."""
 
 _SMALL = re.compile(
-    rf"^(metadata|offsets/\d+|commits/\d+|(sources|{segments.FOLDER})/.+|state/.+/_(metadata|stateSchema)/.+)$"
+    rf"^(metadata|offsets/\d+|commits/\d+|(sources|{layout.SEGMENTS})/.+|state/.+/_(metadata|stateSchema)/.+)$"
 )
 
 

@@ -1,4 +1,4 @@
-"""Names of all objects below a job's root on storage, and of the state variables in it: the only module that knows the layout.
+"""Names of all objects below a job's root on storage, and of state variables: the only module that knows the layout.
 
 ```
 owner.json
@@ -10,6 +10,8 @@ generations/00000003/generation.json     written last: a generation without it i
 generations/00000003/<query uid>/        a Spark checkpoint root
 generations/00000003/<query uid>/staged/<sink uid>/00000003-00000012-00000007-<unique>.parquet
                                          rows that wait for their commit: generation, batch and epoch of their attempt
+generations/00000003/<query uid>/source-segments/<source uid>/00000007-00000003.arrow
+                                         the rows of a batch and its source's state after them: segment and epoch
 checkpoints/00000042/_metadata.json
 savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
 savepoints/00000044.json                 names the location of savepoint 44, outside this root
@@ -22,11 +24,18 @@ damage/00000003-00000008.json            state that Spark could not load: genera
 ```
 Numbers have eight digits, so that names sort like numbers; numbers from 100,000,000 on have more digits, and are read, too.
 The names of a keyed operator's state variables have its uid, so storage alone tells whose state it is.
+
+The offset that Spark stores for a stateful source is the segment's name: `{"uid": "counter", "segment": 7, "epoch": 3}`. A
+batch that runs again reads the same segment; a source that starts after the batch begins with that segment's state. So a
+snapshot contains only the segment of its last offsets.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 MANIFEST_NAME = "_metadata.json"
 """Name of the manifest inside a snapshot's folder."""
@@ -49,6 +58,8 @@ DAMAGE = "damage"
 SINKS = "sinks"
 STAGED = "staged"
 """Folder of the sinks' rows below a query's root."""
+SEGMENTS = "source-segments"
+"""Folder of the stateful sources' segments below a query's root."""
 CODE = "code"
 
 _HEAD, _LOG = "head_", "log_"
@@ -60,6 +71,7 @@ _NUMBER = re.compile(r"^([0-9]{8}|[1-9][0-9]{8,})(?:[-./].*)?$")
 _STAGED_FILE = re.compile(
     rf"{STAGED}/[a-z0-9][a-z0-9_-]{{0,62}}/\d{{8,}}-(?P<batch>\d{{8,}})-\d{{8,}}-[0-9a-f]{{32}}\.parquet"
 )
+_SEGMENT = re.compile(rf"^{SEGMENTS}/(?P<uid>[^/]+)/(?P<segment>\d{{8,}})-(?P<epoch>\d{{8,}})\.arrow$")
 
 
 def is_uid(uid: str) -> bool:
@@ -219,3 +231,64 @@ def log_variable(uid: str) -> str:
 def operator_of_variable(variable: str) -> str | None:
     """Return the uid of the operator whose heads a state variable holds; None for other variables."""
     return variable.removeprefix(_HEAD) or None if variable.startswith(_HEAD) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentName:
+    """Name of a segment, in offsets and keys.
+
+    Attributes:
+        uid: The source.
+        segment: Its number, from 1; 0 means the position before the first segment, which has no file.
+        epoch: The driver's epoch that wrote it.
+    """
+
+    uid: str
+    segment: int
+    epoch: int
+
+    @property
+    def key(self) -> str:
+        """Its key below the query's root."""
+        return f"{SEGMENTS}/{self.uid}/{number(self.segment)}-{number(self.epoch)}.arrow"
+
+    @property
+    def offset(self) -> dict[str, str | int]:
+        """Spark's offset after this segment."""
+        return {"uid": self.uid, "segment": self.segment, "epoch": self.epoch}
+
+
+def first_position(uid: str) -> SegmentName:
+    """Return the position before a source's first segment."""
+    return SegmentName(uid, 0, 0)
+
+
+def parse_source_offset(line: str) -> SegmentName | None:
+    """Parse a source's line of the offset log; None if it is not the line of a stateful source."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    uid, segment, epoch = value.get("uid"), value.get("segment"), value.get("epoch")
+    if isinstance(uid, str) and is_uid(uid) and isinstance(segment, int) and isinstance(epoch, int):
+        return SegmentName(uid, segment, epoch)
+    return None
+
+
+def parse_segment_key(key: str) -> SegmentName | None:
+    """Parse a key below a query's root; None if it is not the key of a segment."""
+    match = _SEGMENT.match(key)
+    return SegmentName(match["uid"], int(match["segment"]), int(match["epoch"])) if match else None
+
+
+def parse_source_offsets(lines: Iterable[str]) -> dict[str, SegmentName]:
+    """Return the segments that an entry of the offset log names, by uid of the source."""
+    names = (parse_source_offset(line) for line in lines)
+    return {name.uid: name for name in names if name is not None}
+
+
+def segment_keys(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the keys, below the query's root, of the segments that a snapshot with these offsets needs."""
+    return tuple(name.key for name in parse_source_offsets(lines).values() if name.segment > 0)

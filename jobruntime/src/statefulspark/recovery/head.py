@@ -19,7 +19,6 @@ from statefulspark.checkpoint import (
     listing,
     progress,
     read_cache,
-    segments,
     small_files,
     sparklog,
     verify,
@@ -258,7 +257,7 @@ def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: in
     for number in sorted(name.number for name in names if name and name.number > committed):
         key = f"{path}/offsets/{number}"
         offsets = sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}")
-        for segment in segments.needed_keys(offsets):
+        for segment in layout.segment_keys(offsets):
             if store.info(f"{path}/{segment}") is None:
                 raise errors.SnapshotCorruptError(
                     "SegmentMissing", f"{store.uri}/{path}/{segment}, which {store.uri}/{key} names, does not exist."

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from statefulspark.checkpoint import batch_records, plans, segments, sparklog, state_files
+from statefulspark.checkpoint import batch_records, plans, sparklog, state_files
 from statefulspark.checkpoint.catalog import SnapshotRef
 from statefulspark.contract import layout, retained
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
@@ -406,7 +406,7 @@ class _Floor:
             if state and state.is_snapshot and state_files.parse_partition_folder(file.path):
                 versions[folder] = state.version
                 uploads |= {folder: info.modified_at - policy.grace} if info else {}
-            segment = segments.parse_key(file.path)
+            segment = layout.parse_segment_key(file.path)
             if segment is not None:
                 positions[folder] = segment.segment
             log = sparklog.parse_log_file(name)
@@ -432,7 +432,7 @@ class _Floor:
         pack = packs.of_key(name)
         if pack is not None:
             return None if window.is_unused(pack[1], floor=self.batch_id) else _RUNNING
-        record, segment = batch_records.parse_key(name), segments.parse_key(name)
+        record, segment = batch_records.parse_key(name), layout.parse_segment_key(name)
         batch = record.batch if record is not None else layout.staged_batch(name)
         if batch is not None:
             return _RUNNING if batch > self.batch_id else None

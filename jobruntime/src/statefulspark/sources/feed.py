@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from statefulspark import clock, errors
-from statefulspark.checkpoint import segments
-from statefulspark.checkpoint.segments import SegmentName
+from statefulspark.contract import layout
+from statefulspark.contract.layout import SegmentName
 from statefulspark.operatorstate import record
 from statefulspark.operatorstate.completion import Completions
 from statefulspark.operatorstate.functions import FunctionSnapshotContext
@@ -92,7 +92,7 @@ class SourceFeed:
 
     def initial(self) -> SegmentName:
         """Return the start offset of a query without offsets."""
-        return segments.beginning(self._source.uid)
+        return layout.first_position(self._source.uid)
 
     def latest(self, start: SegmentName, *, wait_s: float) -> SegmentName:
         """Return the latest offset, after writing the rows before it.

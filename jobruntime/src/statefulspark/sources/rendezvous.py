@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from typing import cast
 
 from statefulspark import errors, usercode
-from statefulspark.checkpoint.segments import SegmentName
+from statefulspark.contract.layout import SegmentName
 from statefulspark.sources.feed import SegmentLocation, SourceFeed
 from statefulspark.storage.authorities import Authority
 from statefulspark.storage.options import StorageOptions

@@ -16,8 +16,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.contract import base, formats
+from statefulspark.contract.layout import SegmentName
 
 _HEADER = b"statefulspark.segment"
 _STATE = b"statefulspark.state"

@@ -12,8 +12,8 @@ from sinkcontexts import a_written_query
 from startsituations import a_start_plan
 from statefulspark import errors, operatorstate, storage
 from statefulspark.checkpoint import batch_records
-from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.contract import layout
+from statefulspark.contract.layout import SegmentName
 from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
 from statefulspark.operators import functions, refusals
 from statefulspark.operators.functions import registry

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from statefulspark.checkpoint import batch_records, segments, sparklog
-from statefulspark.checkpoint.segments import SegmentName
-from statefulspark.contract import lost_state
+from statefulspark.checkpoint import batch_records, sparklog
+from statefulspark.contract import layout, lost_state
+from statefulspark.contract.layout import SegmentName
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
 from statefulspark.operators.functions.registry import SourceRegistry
@@ -92,7 +92,7 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
                 state = record.decode(body, f"{start.store.uri}/{position.key}", uid=position.uid)
         if position is None:
             # A source that replaces a dropped one continues its numbers, because Spark only compares offsets.
-            position = unclaimed.pop(0) if unclaimed else segments.beginning(source.uid)
+            position = unclaimed.pop(0) if unclaimed else layout.first_position(source.uid)
         function = subtasks.Subtasks(source.uid, source.function, source.parallelism)
         function.initialize(state, start.checkpoint_id)
         feed = feeds.SourceFeed(
@@ -166,7 +166,7 @@ def require_place(
     """
     written = [entry.uid for entry in restored.operator_states]
     query = f"of query {restored.uid!r}"
-    lost = [("source", uid) for uid in segments.parse_offsets(restored.offsets) if uid not in sources]
+    lost = [("source", uid) for uid in layout.parse_source_offsets(restored.offsets) if uid not in sources]
     lost += [("function", uid) for uid in written if uid not in sinks]
     lost_state.require_permission(
         [lost_state.LostState(uid, f"{kind} {uid!r} {query}") for kind, uid in lost],
@@ -182,4 +182,4 @@ def _positions(store: ObjectStore) -> Mapping[str, SegmentName]:
     if not numbers:
         return {}
     key = f"offsets/{max(numbers)}"
-    return segments.parse_offsets(sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}"))
+    return layout.parse_source_offsets(sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}"))

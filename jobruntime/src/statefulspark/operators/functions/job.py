@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from statefulspark import errors
-from statefulspark.checkpoint import segments
 from statefulspark.contract import layout
 from statefulspark.declaration import QueryOutputs
 from statefulspark.operators import refusals
@@ -128,7 +127,7 @@ class JobFunctions:
         for entry in queries:
             if entry.uid in self._sinks:
                 self._sinks[entry.uid].run.covers(snapshot_id, entry.batch_id)
-            held = segments.parse_offsets(entry.offsets)
+            held = layout.parse_source_offsets(entry.offsets)
             for feed in self._sources.feeds:
                 if feed.source.uid in held:
                     feed.covers(snapshot_id, held[feed.source.uid].segment)

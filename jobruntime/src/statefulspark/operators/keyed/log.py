@@ -124,5 +124,5 @@ class SparkChunkLog:
 def _parse_head(stored: stateserver.Value | None) -> heads.GroupHead | None:
     if stored is None:
         return None
-    version, unique_id, _, layout = stored
-    return heads.GroupHead.from_layout(cast("int", version), cast("str", unique_id), bytes(cast("bytes", layout)))
+    version, unique_id, _, pack_layout = stored
+    return heads.GroupHead.from_layout(cast("int", version), cast("str", unique_id), bytes(cast("bytes", pack_layout)))
