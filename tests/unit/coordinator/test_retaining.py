@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from manifests import a_query, an_operator
-from statefulspark.contract import retained
+from statefulspark.contract import manifest
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from statefulspark.contract import retained
 def test_a_state_is_untried_until_its_query_has_committed_a_batch(
     batches: dict[str, int], untried: tuple[str, ...]
 ) -> None:
-    assert retained.untried({"b": 7, "a": 4}, batches) == untried
+    assert manifest.untried({"b": 7, "a": 4}, batches) == untried
 
 
 def test_only_a_query_with_state_has_to_load_it() -> None:
@@ -29,4 +29,4 @@ def test_only_a_query_with_state_has_to_load_it() -> None:
         a_query("begins", an_operator(), batch_id=-1),
     )
 
-    assert retained.restored_batches(queries) == {"stateful": 7}
+    assert manifest.restored_batches(queries) == {"stateful": 7}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import assert_never
 
-from statefulspark.contract import retained as retention
+from statefulspark.contract import manifest as manifests
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator.model import (
     COUNTED_REASONS,
@@ -277,10 +277,10 @@ def _on_finalized(state: State, event: Finalized) -> Step:
 
 def _retain(state: State, completed: Pending) -> tuple[State, tuple[int, ...]]:
     """Retain a checkpoint that is complete, and return the ids of those that are not needed any more, oldest first."""
-    is_untried = bool(retention.untried(state.restored, completed.batches or {}))
+    is_untried = bool(manifests.untried(state.restored, completed.batches or {}))
     untried = state.untried | ({completed.id} if is_untried else frozenset())
     completed_ids = sorted((*state.retained, completed.id))
-    kept = frozenset(retention.retained(completed_ids, untried, state.settings.retained))
+    kept = frozenset(manifests.retained(completed_ids, untried, state.settings.retained))
     state = replace(state, retained=tuple(sorted(kept)), untried=untried & kept)
     return state, tuple(number for number in completed_ids if number not in kept)
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, epochs, lineage_records, listing, progress, small_files, transfer
-from statefulspark.contract import base, retained
+from statefulspark.contract import base
+from statefulspark.contract import manifest as manifests
 from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.evolution import rewrite
 from statefulspark.recovery import beginnings, claims, copies, generations, history, scratch
@@ -247,7 +248,7 @@ def _salvaged(store: ObjectStore, plan: SettledPlan, salvage: tuple[QueryEntry, 
         # The hooks were not called for these batches. Their last state is as valid here as in any checkpoint: a checkpoint,
         # too, may contain batches that were committed after the hooks were called.
         master_states=plan.master_states,
-        untried=tuple(sorted(retained.restored_batches(salvage))),
+        untried=tuple(sorted(manifests.restored_batches(salvage))),
     )
     catalog.write_checkpoint(store, manifest)
     return replace(

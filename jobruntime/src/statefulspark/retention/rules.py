@@ -19,7 +19,8 @@ from datetime import datetime, timedelta
 
 from statefulspark.checkpoint import batch_records, plans, sparklog, state_files
 from statefulspark.checkpoint.catalog import SnapshotRef
-from statefulspark.contract import layout, retained
+from statefulspark.contract import layout
+from statefulspark.contract import manifest as manifests
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
 from statefulspark.packs import names as packs
 from statefulspark.packs import window
@@ -123,11 +124,11 @@ class PrunePlan:
 def retained_checkpoints(checkpoints: Iterable[Manifest], policy: PrunePolicy, now: datetime) -> tuple[Manifest, ...]:
     """Choose the checkpoints to retain, newest first; at least the newest.
 
-    Beside the newest ones these are as many that count (`contract.retained`).
+    Beside the newest ones these are as many that count (`manifest.retained`).
     """
     by_id = {manifest.id: manifest for manifest in checkpoints}
     untried = {manifest.id for manifest in by_id.values() if manifest.untried}
-    newest = [by_id[number] for number in retained.retained(by_id, untried, max(policy.retained, 1))]
+    newest = [by_id[number] for number in manifests.retained(by_id, untried, max(policy.retained, 1))]
     max_age = policy.max_age
     if max_age is None:
         return tuple(newest)

@@ -17,7 +17,8 @@ from typing import TypedDict
 from statefulspark import clock, errors, threads
 from statefulspark.checkpoint import catalog, closure, epochs, progress, savepoint
 from statefulspark.checkpoint import plans as query_plans
-from statefulspark.contract import api, config, layout, retained
+from statefulspark.contract import api, config, layout
+from statefulspark.contract import manifest as manifests
 from statefulspark.contract.manifest import (
     Ancestor,
     Manifest,
@@ -160,7 +161,7 @@ class SnapshotWriter:
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
         self._own: set[int] = set()  # Checkpoints that this driver has completed.
         self._growth = measure.Growth(restored)
-        self._restored = retained.restored_batches(restored)
+        self._restored = manifests.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
         self.state_sizes = measure.state_sizes(identity.restored_from, restored)
         started_after = {query.uid: query.batch_id for query in restored}
@@ -336,7 +337,7 @@ class SnapshotWriter:
             revision=identity.revision,
             versions=self._versions,
             master_states=order.master_states,
-            untried=retained.untried(self._restored, {entry.uid: entry.batch_id for entry in entries}),
+            untried=manifests.untried(self._restored, {entry.uid: entry.batch_id for entry in entries}),
             **self._origin(),
         )
         with watch.phase("manifest"):

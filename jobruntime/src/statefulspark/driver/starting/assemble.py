@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from statefulspark import clock, storage
 from statefulspark.checkpoint import progress, read_cache, sparklog, watermarks
-from statefulspark.contract import layout, retained, statistics
+from statefulspark.contract import layout, statistics
+from statefulspark.contract import manifest as manifests
 from statefulspark.coordinator import machine, model
 from statefulspark.declaration import QueryOutputs, outputs_of
 from statefulspark.driver.api.status import Identity, JobStatusTracker
@@ -156,7 +157,7 @@ def build_coordinator(parts: Parts) -> model.State:
         next_id=parts.plan.next_snapshot_id,
         retained=parts.plan.checkpoint_ids,
         untried=frozenset(parts.plan.untried_ids),
-        restored=retained.restored_batches(parts.plan.queries),
+        restored=manifests.restored_batches(parts.plan.queries),
         first_commits=frozenset(query.uid for query in parts.built if parts.shows_first_batches),
     )
 
