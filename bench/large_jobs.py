@@ -25,7 +25,7 @@ import botocore.session
 from listingserver import ListingServer
 from manifests import a_generation, a_manifest, a_query
 from packwriting import a_name
-from statefulspark.driver.snapshots import background, deletions
+from statefulspark.driver.snapshots import background
 from statefulspark.packs import names, window
 from statefulspark.packs.sizes import PartitionPacks
 from statefulspark.recovery import generations
@@ -167,7 +167,7 @@ class Day:
         self.made = self.gone = self.planned = 0.0
         self.most = 0.0
         self.searches: list[float] = []
-        self.lane = deletions.Deletions()
+        self.lane = background.Deletions()
         self.deletes_s = 0.0
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from faultrig import engine, fibers
 from statefulspark import errors
-from statefulspark.driver.snapshots import background, deletions
+from statefulspark.driver.snapshots import background
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
@@ -27,7 +27,7 @@ def install(loop: JobLoop, process: engine.EngineProcess) -> None:
     cycle._pruning, cycle._deletions = background.Pace(share=1.0), _Deletions()
 
 
-class _Deletions(deletions.Deletions):
+class _Deletions(background.Deletions):
     """Deletions that are always due, since the rig has a clock of its own."""
 
     def begin_if_due(self, now_s: float) -> tuple[str, ...]:

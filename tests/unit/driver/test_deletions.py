@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from statefulspark.driver.snapshots.deletions import FIRST_RATE, LEAST_RATE, MOST_RATE, Deletions
+from statefulspark.driver.snapshots.background import FIRST_RATE, LEAST_RATE, MOST_RATE, Deletions
 
 KEYS = tuple(map(str, range(2000)))
 

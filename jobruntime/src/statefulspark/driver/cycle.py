@@ -27,8 +27,7 @@ from statefulspark.driver.api.status import Ending, JobStatusTracker
 from statefulspark.driver.running import hooks, quiesce
 from statefulspark.driver.running.queries import RunningQuery
 from statefulspark.driver.snapshots import notify
-from statefulspark.driver.snapshots.background import Background, Lane, Pace
-from statefulspark.driver.snapshots.deletions import Deletions
+from statefulspark.driver.snapshots.background import Background, Deletions, Lane, Pace
 from statefulspark.driver.snapshots.snapshot_writer import DeclinedError, SnapshotOrder, SnapshotWriter
 from statefulspark.retention import rules
 

@@ -19,17 +19,20 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from statefulspark import clock, errors
-from statefulspark.checkpoint import batch_records, epochs, progress
+from statefulspark import clock, errors, storage
+from statefulspark.checkpoint import batch_records, epochs, progress, read_cache
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OpenedSink, OutputRecord, PreparedRecord
-from statefulspark.driver.output import job_sinks, retries, sink_commits, unrestored
+from statefulspark.driver.output import job_sinks, retries, sink_commits
 from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
+from statefulspark.retention import named_transactions
 from statefulspark.sinks.base import TellsMarker
+from statefulspark.storage.port import ObjectStore
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +45,8 @@ class Committer:
         self._driver = driver
         self._sinks = {sink.key: sink for sink in sinks}
         self._progress = {key: SinkProgress() for key in self._sinks}
-        self._lingering: tuple[unrestored.UnrestoredRecord, ...] = ()
-        self._lost: tuple[unrestored.UnrestoredRecord, ...] = ()  # Those of batches that this driver has lost.
+        self._lingering: tuple[_UnrestoredRecord, ...] = ()
+        self._lost: tuple[_UnrestoredRecord, ...] = ()  # Those of batches that this driver has lost.
         self._lock = threading.Lock()
         self._retries = retries.Retries()
 
@@ -101,7 +104,7 @@ class Committer:
         for sink in self.sinks:
             restored_query, of_sink = entries.get(sink.query_uid), self._progress[sink.key]
             self._retries.run(functools.partial(sink_commits.open_sink, sink, restored_query, of_sink))
-        self._lingering = unrestored.find(self._driver, self.sinks, batches)
+        self._lingering = _unrestored_records(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
         self._commit_covered(restored, step.report)
         for key, of_sink in self._progress.items():
@@ -170,7 +173,7 @@ class Committer:
                 lost = self._progress[sink.key].leave_after(committed_batch)
                 names = (self._record_name(sink, batch) for batch in lost)
                 root = self._driver.store.child(layout.query_root(self._driver.generation, query_uid))
-                self._lost += tuple(unrestored.UnrestoredRecord(sink, root, name, is_past=False) for name in names)
+                self._lost += tuple(_UnrestoredRecord(sink, root, name, is_past=False) for name in names)
 
     def _record_name(self, sink: JobSink, batch_id: int) -> batch_records.RecordName:
         return batch_records.RecordName(batch_records.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)
@@ -244,7 +247,7 @@ class Committer:
             self._lingering, self._lost = (*self._lingering, *self._lost), ()
         covered = {query.uid: query for query in queries}
         remaining = []  # What a snapshot can still name, and what failed; it is retried after the next snapshot.
-        is_retained = unrestored.retained_by_others(self._driver, self._lingering)
+        is_retained = _retained_by_others(self._driver, self._lingering)
         for record in self._lingering:
             query = covered.get(record.sink.query_uid)
             committed = self._progress[record.sink.key].committed
@@ -359,7 +362,7 @@ class Committer:
         with self._lock:
             self._progress[sink.key].advance(record.batch_id, committed)
 
-    def _abort_and_remove(self, left: unrestored.UnrestoredRecord) -> bool:
+    def _abort_and_remove(self, left: _UnrestoredRecord) -> bool:
         try:
             body = left.store.read(left.name.key)
             record = PreparedRecord.parse(body, f"{left.store.uri}/{left.name.key}")
@@ -380,3 +383,54 @@ class Committer:
 
     def _require_current(self) -> None:
         epochs.require_current(self._driver.store, self._driver.epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class _UnrestoredRecord:
+    """A record of an earlier driver whose transaction this start does not restore."""
+
+    sink: JobSink
+    store: ObjectStore
+    """The root of its query."""
+    name: batch_records.RecordName
+    is_past: bool
+    """Whether it belongs to an older generation, which no batch will follow."""
+
+
+def _unrestored_records(
+    driver: DriverAttempt, sinks: Iterable[JobSink], batches: Mapping[str, int]
+) -> tuple[_UnrestoredRecord, ...]:
+    """List the records of batches after those that a start restores.
+
+    Args:
+        driver: The driver that starts.
+        sinks: Its sinks.
+        batches: The restored batch of each query, by uid.
+    """
+    seen, unrestored = read_cache.ReadCache(driver.store), list[_UnrestoredRecord]()
+    for sink in sinks:
+        names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
+        generations = {number for number in names if number is not None and number < driver.generation}
+        for generation in sorted(generations | {driver.generation}):
+            root = layout.query_root(generation, sink.query_uid)
+            unrestored += [
+                _UnrestoredRecord(sink, driver.store.child(root), name, generation < driver.generation)
+                for name in batch_records.BatchRecordLog(seen, root).list_all(batch_records.RecordKind.PREPARED)
+                if name.uid == sink.uid and name.batch > batches.get(sink.query_uid, -1)
+            ]
+    return tuple(unrestored)
+
+
+def _retained_by_others(
+    driver: DriverAttempt, records: Sequence[_UnrestoredRecord]
+) -> Callable[[_UnrestoredRecord], bool]:
+    """Return a test whether a snapshot of an older generation names a record; a restore of it needs the transaction."""
+    if not any(record.is_past for record in records):
+        return lambda _: False
+    store, options = driver.store, driver.options
+    try:
+        keys = named_transactions.transactions(store, open_store=lambda uri: storage.open_store(uri, options))
+    except errors.StatefulSparkError as error:
+        _log.warning("transactions of older generations are not aborted", extra={"why": str(error)})
+        return lambda _: True
+    return lambda record: f"{record.store.uri}/{record.name.key}".removeprefix(f"{store.uri}/") in keys
