@@ -21,12 +21,12 @@ from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import catalog, lineage_records
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.driver.api.status import JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks
 from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
 from statefulspark.driver.starting import assemble, start_parts
+from statefulspark.driver.status import JobStatusTracker
 from statefulspark.engine import jvm
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from statefulspark.contract import api, config, observations, statistics
 from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import stats
-from statefulspark.driver.api.operations import Operations
+from statefulspark.driver.status import Operations
 from statefulspark.server.http import ApiServer
 from statefulspark.server.tokens import FixedToken, Tokens
 

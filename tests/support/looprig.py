@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from statefulspark.contract import api
-from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
+from statefulspark.driver.status import Ending
 
 WAIT_S = 20.0
 _LOOKS_EVERY_S = 0.005

@@ -10,7 +10,7 @@ from manifests import NEW_YEAR
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import model
-from statefulspark.driver.api import status
+from statefulspark.driver import status
 from statefulspark.driver.running import queries
 from statefulspark.driver.snapshots import snapshot_writer
 

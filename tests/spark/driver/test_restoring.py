@@ -24,9 +24,9 @@ from pyspark.sql import SparkSession
 from restores import a_restore
 from statefulspark import clock
 from statefulspark.contract import api, config
-from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.starting import claim, controls, start, start_parts
+from statefulspark.driver.status import Ending
 from statefulspark.server.http import ApiServer
 from statefulspark.server.tokens import FixedToken
 from statefulspark.storage.port import ObjectStore

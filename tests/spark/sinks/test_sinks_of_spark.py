@@ -19,9 +19,9 @@ from pyspark.sql import DataFrame, SparkSession
 from restores import a_restore
 from statefulspark import clock
 from statefulspark.contract import api, config
-from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.starting import claim, start
+from statefulspark.driver.status import Ending
 from statefulspark.operators.keyed import cleaning
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output, QueryOutputs
-from statefulspark.driver.api.status import Ending
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import assemble, claim, controls, standby, start, start_parts, state_ahead
+from statefulspark.driver.status import Ending
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.recovery.plan import ReadyState, StartPlan, move_to_new_generation

@@ -22,10 +22,10 @@ from statefulspark.contract.exit_codes import ExitCode, PlannedEnd
 from statefulspark.contract.faults import Fault
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
-from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.running import hooks, queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
+from statefulspark.driver.status import Identity, JobStatusTracker
 from statefulspark.engine import jvm
 from statefulspark.operators import refusals
 from statefulspark.retention import rules

@@ -6,7 +6,7 @@ import pytest
 from fakecontrol import a_summary
 from manifests import a_query
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.driver.snapshots import measure
+from statefulspark.driver import status
 
 
 def of_sizes(**sizes: int) -> QueryEntry:
@@ -21,7 +21,7 @@ class _Clock:
         return self.now_s
 
 
-def _fail_after_a_second(watch: measure.Stopwatch, clock: _Clock) -> None:
+def _fail_after_a_second(watch: status.Stopwatch, clock: _Clock) -> None:
     with watch.phase("copy"):
         clock.now_s += 1
         raise RuntimeError("the store said no")
@@ -29,7 +29,7 @@ def _fail_after_a_second(watch: measure.Stopwatch, clock: _Clock) -> None:
 
 def test_phases_are_timed_and_added_up_also_when_they_fail() -> None:
     clock = _Clock()
-    watch = measure.Stopwatch(clock)
+    watch = status.Stopwatch(clock)
 
     for _ in range(2):
         with watch.phase("closure"):
@@ -41,7 +41,7 @@ def test_phases_are_timed_and_added_up_also_when_they_fail() -> None:
 
 
 def test_only_files_that_the_checkpoint_before_did_not_have_are_new() -> None:
-    growth = measure.Growth((of_sizes(a=1, b=2),))
+    growth = status.Growth((of_sizes(a=1, b=2),))
 
     new = [
         growth.new_bytes((one,))
@@ -56,15 +56,15 @@ def test_only_files_that_the_checkpoint_before_did_not_have_are_new() -> None:
 
 
 def test_without_anything_restored_the_first_checkpoint_is_all_new() -> None:
-    assert measure.Growth().new_bytes((of_sizes(a=1, b=2), a_query("empty", batch_id=-1))) == 3
+    assert status.Growth().new_bytes((of_sizes(a=1, b=2), a_query("empty", batch_id=-1))) == 3
 
 
 def test_a_summary_tells_what_was_measured() -> None:
-    watch = measure.Stopwatch(_Clock())
+    watch = status.Stopwatch(_Clock())
     with watch.phase("manifest"):
         pass
 
-    told = measure.measured(a_summary(), (of_sizes(a=1, b=2),), 2, watch)
+    told = status.measured(a_summary(), (of_sizes(a=1, b=2),), 2, watch)
 
     assert (told.files, told.incremental_size_bytes, told.phases_ms) == (2, 2, {"manifest": 0})
     assert told.model_copy(update={"files": None, "incremental_size_bytes": None, "phases_ms": None}) == a_summary()

@@ -7,11 +7,11 @@ import threading
 import pytest
 from fakecontrol import a_summary
 from statefulspark.contract import api
-from statefulspark.driver.api import operations
+from statefulspark.driver import status
 
 
 def test_a_request_id_begins_one_operation() -> None:
-    known = operations.Operations()
+    known = status.Operations()
 
     first, is_new = known.begin("a", api.OperationKind.SAVEPOINT)
     again, is_new_again = known.begin("a", api.OperationKind.SAVEPOINT)
@@ -21,7 +21,7 @@ def test_a_request_id_begins_one_operation() -> None:
 
 
 def test_one_of_many_callers_at_once_begins_it() -> None:
-    known = operations.Operations()
+    known = status.Operations()
     barrier = threading.Barrier(8)
     begun: list[bool] = []
 
@@ -39,7 +39,7 @@ def test_one_of_many_callers_at_once_begins_it() -> None:
 
 
 def test_how_an_operation_ended_is_remembered() -> None:
-    known = operations.Operations()
+    known = status.Operations()
     known.begin("good", api.OperationKind.SAVEPOINT)
     known.begin("bad", api.OperationKind.STOP)
 
@@ -59,7 +59,7 @@ def test_how_an_operation_ended_is_remembered() -> None:
 
 
 def test_how_far_an_operation_is_is_told_until_it_ends() -> None:
-    known = operations.Operations()
+    known = status.Operations()
     known.begin("a", api.OperationKind.SAVEPOINT)
     copied = api.Progress(unit="files", done=3, total=12, done_bytes=30, total_bytes=100)
 
@@ -77,7 +77,7 @@ def test_how_far_an_operation_is_is_told_until_it_ends() -> None:
 
 @pytest.mark.parametrize("key", ["periodic", "drain", "unheard-of"])
 def test_what_nobody_asked_for_is_not_an_operation(key: str) -> None:
-    known = operations.Operations()
+    known = status.Operations()
 
     known.complete(key, a_summary())
 
@@ -85,12 +85,12 @@ def test_what_nobody_asked_for_is_not_an_operation(key: str) -> None:
 
 
 def test_old_ended_operations_are_forgotten_and_running_ones_never() -> None:
-    known = operations.Operations()
+    known = status.Operations()
     known.begin("running", api.OperationKind.SAVEPOINT)
-    for number in range(operations.MAX_RETAINED + 5):
+    for number in range(status.MAX_RETAINED + 5):
         known.begin(str(number), api.OperationKind.SAVEPOINT)
         known.complete(str(number), a_summary())
 
     assert known.get("running") is not None
     assert known.get("0") is None
-    assert known.get(str(operations.MAX_RETAINED + 4)) is not None
+    assert known.get(str(status.MAX_RETAINED + 4)) is not None

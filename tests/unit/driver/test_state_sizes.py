@@ -5,7 +5,7 @@ from __future__ import annotations
 from manifests import a_query, an_operator
 from statefulspark.contract import observations
 from statefulspark.contract.manifest import OperatorStateEntry
-from statefulspark.driver.snapshots import measure
+from statefulspark.driver import status
 
 
 def test_files_are_added_up_by_operator_and_partition() -> None:
@@ -24,7 +24,7 @@ def test_files_are_added_up_by_operator_and_partition() -> None:
         },
     )
 
-    measured = measure.state_sizes("checkpoint 4", (entry,))
+    measured = status.state_sizes("checkpoint 4", (entry,))
 
     assert measured == observations.StateSizes(
         snapshot="checkpoint 4",
@@ -57,7 +57,7 @@ def test_files_are_added_up_by_operator_and_partition() -> None:
 def test_every_key_group_is_in_one_partition() -> None:
     entry = a_query("delays", an_operator(partitions=5, max_parallelism=128))
 
-    (operator,) = measure.state_sizes(None, (entry,)).operators
+    (operator,) = status.state_sizes(None, (entry,)).operators
 
     counts = [partition.key_groups for partition in operator.partitions]
     assert counts == [26, 26, 26, 25, 25]
@@ -66,13 +66,13 @@ def test_every_key_group_is_in_one_partition() -> None:
 def test_a_partition_without_files_is_told_as_empty() -> None:
     entry = a_query("delays", an_operator(partitions=3), files={"state/0/1/2_a.zip": 30})
 
-    (operator,) = measure.state_sizes(None, (entry,)).operators
+    (operator,) = status.state_sizes(None, (entry,)).operators
 
     assert ([one.size_bytes for one in operator.partitions], operator.skew) == ([0, 30, 0], 3.0)
 
 
 def test_an_operator_without_state_has_no_skew() -> None:
-    (operator,) = measure.state_sizes(None, (a_query("delays", an_operator()),)).operators
+    (operator,) = status.state_sizes(None, (a_query("delays", an_operator()),)).operators
 
     assert (operator.size_bytes, operator.skew) == (0, None)
 
@@ -81,6 +81,6 @@ def test_the_state_of_a_function_is_told_as_well() -> None:
     state = OperatorStateEntry(uid="buffer", path="operators/buffer/3.bin", batch_id=3)
     entry = a_query("delays", files={"operators/buffer/3.bin": 77}, operator_states=(state,))
 
-    assert measure.state_sizes(None, (entry,)).operators == (
+    assert status.state_sizes(None, (entry,)).operators == (
         observations.OperatorSize(query="delays", uid="buffer", name="operatorState", size_bytes=77, files=1),
     )

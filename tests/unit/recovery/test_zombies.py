@@ -20,8 +20,8 @@ from statefulspark.checkpoint import catalog, epochs, savepoint, verify
 from statefulspark.contract import config, layout
 from statefulspark.contract.config import OwnershipMode
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, SnapshotKind, Trigger
-from statefulspark.driver.api.status import Identity
 from statefulspark.driver.snapshots.snapshot_writer import SnapshotWriter
+from statefulspark.driver.status import Identity
 from statefulspark.recovery import claims, generations
 from statefulspark.retention import pruning, rules
 from statefulspark.storage.port import ObjectStore

@@ -22,13 +22,12 @@ from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
-from statefulspark.driver.api.operations import Operations
-from statefulspark.driver.api.status import Ending, JobStatusTracker
 from statefulspark.driver.running import hooks, quiesce
 from statefulspark.driver.running.queries import RunningQuery
 from statefulspark.driver.snapshots import notify
 from statefulspark.driver.snapshots.background import Background, Deletions, Lane, Pace
 from statefulspark.driver.snapshots.snapshot_writer import DeclinedError, SnapshotOrder, SnapshotWriter
+from statefulspark.driver.status import Ending, JobStatusTracker, Operations
 from statefulspark.retention import rules
 
 StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest

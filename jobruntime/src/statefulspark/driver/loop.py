@@ -17,12 +17,11 @@ from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.coordinator import model, stats
-from statefulspark.driver.api.operations import Operations
-from statefulspark.driver.api.status import DRAIN_KEY, FINISHED_KEY, Ending, JobStatusTracker
 from statefulspark.driver.cycle import Cycle, StateRequest
 from statefulspark.driver.running import hooks, queries, quiesce
 from statefulspark.driver.snapshots import notify
 from statefulspark.driver.snapshots.snapshot_writer import SnapshotWriter
+from statefulspark.driver.status import DRAIN_KEY, FINISHED_KEY, Ending, JobStatusTracker, Operations
 from statefulspark.engine.jvm import Fence
 from statefulspark.operators.refusals import Refusals
 

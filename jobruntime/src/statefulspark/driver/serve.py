@@ -12,8 +12,8 @@ from types import FrameType
 
 from statefulspark import errors, launch, outgoing
 from statefulspark.contract import config
-from statefulspark.driver.api.status import Ending
 from statefulspark.driver.loop import JobLoop
+from statefulspark.driver.status import Ending
 from statefulspark.driver.terminal import live
 from statefulspark.server import tokens
 from statefulspark.server.control import Control

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from statefulspark.contract import config
     from statefulspark.declaration import JobDefinition
-    from statefulspark.driver.api.status import Ending
+    from statefulspark.driver.status import Ending
 
 PATIENCE_S = 60.0
 """Longest time that a job gets for one thing that a test asks of it."""

@@ -28,11 +28,12 @@ from statefulspark.contract.manifest import (
     SnapshotKind,
 )
 from statefulspark.coordinator import model
-from statefulspark.driver.api.status import Identity
+from statefulspark.driver import status
 from statefulspark.driver.output import commit
 from statefulspark.driver.running.queries import CheckpointLocation
-from statefulspark.driver.snapshots import measure, notify
+from statefulspark.driver.snapshots import notify
 from statefulspark.driver.snapshots.background import Lane
+from statefulspark.driver.status import Identity
 from statefulspark.engine.canonical import online
 from statefulspark.retention import pruning, rules
 from statefulspark.storage import requests
@@ -160,10 +161,10 @@ class SnapshotWriter:
         self._savepoint_bytes: dict[int, int] = {}
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
         self._own: set[int] = set()  # Checkpoints that this driver has completed.
-        self._growth = measure.Growth(restored)
+        self._growth = status.Growth(restored)
         self._restored = manifests.restored_batches(restored)
         # Replaced whole by the checkpoint lane, read by the API's thread.
-        self.state_sizes = measure.state_sizes(identity.restored_from, restored)
+        self.state_sizes = status.state_sizes(identity.restored_from, restored)
         started_after = {query.uid: query.batch_id for query in restored}
         # One closer per lane and query: it remembers what it read, and is used by one thread.
         self._closers = {
@@ -199,7 +200,7 @@ class SnapshotWriter:
             SnapshotCorruptError: A file that a savepoint needs could not be copied.
             TransientError, StateUnknownError: The object store failed; nothing is complete.
         """
-        watch = measure.Stopwatch()
+        watch = status.Stopwatch()
         with watch.phase("closure"):
             entries = self._close_over(order, batches)
         with decline_on_error(_SINKS):
@@ -317,7 +318,7 @@ class SnapshotWriter:
         return tuple(entries)
 
     def _complete_checkpoint(
-        self, order: SnapshotOrder, entries: tuple[QueryEntry, ...], watch: measure.Stopwatch
+        self, order: SnapshotOrder, entries: tuple[QueryEntry, ...], watch: status.Stopwatch
     ) -> api.SnapshotSummary:
         identity = self._identity
         manifest = Manifest(
@@ -343,15 +344,15 @@ class SnapshotWriter:
         with watch.phase("manifest"):
             catalog.write_checkpoint(self._store, manifest)
         self._own.add(order.snapshot_id)
-        self.state_sizes = measure.state_sizes(f"checkpoint {order.snapshot_id}", entries)
+        self.state_sizes = status.state_sizes(f"checkpoint {order.snapshot_id}", entries)
         summary = api.SnapshotSummary.describe(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
-        return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
+        return status.measured(summary, entries, self._growth.new_bytes(entries), watch)
 
     def _complete_savepoint(
         self,
         order: SnapshotOrder,
         entries: tuple[QueryEntry, ...],
-        watch: measure.Stopwatch,
+        watch: status.Stopwatch,
         on_progress: progress.Report | None,
     ) -> api.SnapshotSummary:
         """Copy what the savepoint needs into its own folder; the manifest is written last, as part of the copy."""
@@ -374,7 +375,7 @@ class SnapshotWriter:
                 )
         self._copying.pop(order.snapshot_id, None)
         summary = api.SnapshotSummary.describe(manifest, target.uri)
-        return measure.measured(summary, manifest.queries, manifest.size_bytes, watch)
+        return status.measured(summary, manifest.queries, manifest.size_bytes, watch)
 
     def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointProperties:
         identity = self._identity

@@ -17,7 +17,6 @@ from statefulspark.contract import layout, statistics
 from statefulspark.contract import manifest as manifests
 from statefulspark.coordinator import machine, model
 from statefulspark.declaration import QueryOutputs, outputs_of
-from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
 from statefulspark.driver.output import commit, job_sinks, writing
 from statefulspark.driver.output.sink_rights import SinkRights
@@ -25,6 +24,7 @@ from statefulspark.driver.running import queries, quiesce
 from statefulspark.driver.snapshots import kafka_offsets, notify, snapshot_writer
 from statefulspark.driver.starting import asides
 from statefulspark.driver.starting.start_parts import BuiltQuery, Parts
+from statefulspark.driver.status import Identity, JobStatusTracker
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
 from statefulspark.operators.keyed import packedlog

@@ -23,7 +23,7 @@ from statefulspark.checkpoint import progress
 from statefulspark.contract import api, config, observations, statistics
 from statefulspark.contract.config import CheckpointConfig
 from statefulspark.coordinator import stats
-from statefulspark.driver.api.operations import Operations
+from statefulspark.driver.status import Operations
 from statefulspark.server.control import Control
 
 RENEWED_S = 5.0

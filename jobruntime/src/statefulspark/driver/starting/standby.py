@@ -33,8 +33,8 @@ from statefulspark.engine import gateway, session, settings
 from statefulspark.planning import read_ahead
 
 if TYPE_CHECKING:
-    from statefulspark.driver.api.status import Ending
     from statefulspark.driver.loop import JobLoop
+    from statefulspark.driver.status import Ending
     from statefulspark.recovery.copies import Carried
     from statefulspark.recovery.plan import StartPlan
 

@@ -23,11 +23,11 @@ from statefulspark.checkpoint import plans, progress
 from statefulspark.contract import config, layout
 from statefulspark.declaration import JobDefinition, QueryOutputs, read_result
 from statefulspark.driver import serve
-from statefulspark.driver.api.status import Ending
 from statefulspark.driver.output import job_sinks, retries, writing
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import asides, assemble, claim, controls, rollbacks, sink_comparison, start_parts
 from statefulspark.driver.starting.start_parts import Built, BuiltQuery, Comparison, JobRoot
+from statefulspark.driver.status import Ending
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
 from statefulspark.evolution import comparison, keyed_states, parallelism

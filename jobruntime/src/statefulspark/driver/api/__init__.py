@@ -1,1 +1,0 @@
-"""The calls of the HTTP API to a running driver, and their answers."""
