@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from statefulspark.checkpoint import small_files
+from statefulspark.checkpoint import checksums
 
 
 @pytest.mark.parametrize(
@@ -27,5 +27,5 @@ from statefulspark.checkpoint import small_files
     ],
 )
 def test_files_beside_which_there_is_no_checksum_have_one_in_the_manifest(path: str, is_small: bool) -> None:
-    assert small_files.is_small(path, 100) is is_small
-    assert not small_files.is_small(path, small_files.LIMIT_BYTES + 1)
+    assert checksums.is_small(path, 100) is is_small
+    assert not checksums.is_small(path, checksums.LIMIT_BYTES + 1)

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.checkpoint import checksums, listing, required_records, small_files, sparklog, state_files
+from statefulspark.checkpoint import checksums, listing, required_records, sparklog, state_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, QueryEntry
 from statefulspark.packs import names, window
@@ -81,7 +81,7 @@ class ClosureBuilder:
         self._commits: dict[int, sparklog.Commit] = {}
         self._ssts: dict[str, tuple[sparklog.SstFile, ...]] = {}
         self._operators: dict[str, sparklog.OperatorMetadata] = {}
-        self._small = small_files.SmallFiles(store, query_path)
+        self._small = checksums.SmallFiles(store, query_path)
         self._records = required_records.Records(store, query_path, self._small)
         self._base = base
         self._started_after = started_after

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from statefulspark import errors
-from statefulspark.checkpoint import batch_records, epochs, listing, small_files
+from statefulspark.checkpoint import batch_records, checksums, epochs, listing
 from statefulspark.checkpoint.batch_records import RecordKind, RecordName
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import PreparedEntry, QueryEntry
@@ -71,7 +71,7 @@ class States:
 class Records:
     """The sinks' and functions' records of one query; each is read once. Use from one thread at a time."""
 
-    def __init__(self, store: ObjectStore, query_path: str, files: small_files.SmallFiles) -> None:
+    def __init__(self, store: ObjectStore, query_path: str, files: checksums.SmallFiles) -> None:
         """Open the records below a query's root; read them through `files`."""
         self._store = store
         self._root = f"{store.uri}/{query_path}"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, epochs, listing, progress, small_files, transfer
+from statefulspark.checkpoint import catalog, checksums, epochs, listing, progress, transfer
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import (
     Ancestor,
@@ -237,7 +237,7 @@ def take_savepoint(
                     f"{target.uri}/{_folder(query)}/{file.path} is not complete after the copy; the savepoint was not "
                     "written.",
                 )
-            files.append(small_files.file_entry(file.path, info, crc32=file.crc32))
+            files.append(checksums.file_entry(file.path, info, crc32=file.crc32))
         entries.append(query.model_copy(update={"path": _folder(query), "files": tuple(files)}))
     retained = {*needed, layout.MANIFEST_NAME, WRITER_NAME}
     target.store.delete_many([f"{target.folder}/{key}" for key in present if key not in retained])

@@ -19,7 +19,6 @@ from statefulspark.checkpoint import (
     listing,
     progress,
     read_cache,
-    small_files,
     sparklog,
     verify,
 )
@@ -230,7 +229,7 @@ def _query(
     # The functions' state that was too large for the closure to read is read now, since a function receives it at once.
     verified, states = set(base.files), {state.path for state in entry.operator_states}
     for file in entry.files:
-        if file.path in states and file not in verified and not small_files.is_small(file.path, file.size_bytes):
+        if file.path in states and file not in verified and not checksums.is_small(file.path, file.size_bytes):
             key = f"{entry.path}/{file.path}"
             batch_records.require_readable(file.path, store.read(key), f"{store.uri}/{key}")
     return entry

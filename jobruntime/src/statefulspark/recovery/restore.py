@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, epochs, lineage_records, listing, progress, small_files, transfer
+from statefulspark.checkpoint import catalog, checksums, epochs, lineage_records, listing, progress, transfer
 from statefulspark.contract import base
 from statefulspark.contract import manifest as manifests
 from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
@@ -275,7 +275,7 @@ def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: copies.
         source_uri, query_id = f"{source.store.uri}/{key}", str(uuid.uuid4())
         body = move.rewrite.body(old, bodies[key], source_uri, f"{hadoop}/{move.path}", query_id=query_id)
         store.write(f"{move.path}/{new}", body)
-        crc32 = base.crc32_hex(body) if small_files.is_small(new, len(body)) else None
+        crc32 = base.crc32_hex(body) if checksums.is_small(new, len(body)) else None
         expected[new] = FileEntry(path=new, size_bytes=len(body), crc32=crc32)
     listed = listing.below(store, move.path, expected)
     for name, file in expected.items():
@@ -286,5 +286,5 @@ def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: copies.
                 f"{f'has {listed[name].size_bytes}' if name in listed else 'does not exist'}; nothing was started. "
                 "Verify the snapshot, then try again.",
             )
-    files = tuple(small_files.file_entry(name, listed[name], crc32=expected[name].crc32) for name in sorted(expected))
+    files = tuple(checksums.file_entry(name, listed[name], crc32=expected[name].crc32) for name in sorted(expected))
     return query.model_copy(update={"files": files})

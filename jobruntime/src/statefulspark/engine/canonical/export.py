@@ -19,7 +19,7 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import clock, errors
 from statefulspark.canonical import documents, engine_files, key_columns, skeleton
-from statefulspark.checkpoint import plans, progress, savepoint, small_files, transfer
+from statefulspark.checkpoint import checksums, plans, progress, savepoint, transfer
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.engine.canonical import state_tables, tasks
@@ -276,7 +276,7 @@ def _finish(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...], 
         )
     sums = {file.path: file.crc32 for file in query.files}
     files: tuple[FileEntry, ...] = tuple(
-        small_files.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(expected)
+        checksums.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(expected)
     )
     return query.model_copy(update={"path": folder_of(query), "files": files})
 
