@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from faultrig import fibers
 from statefulspark import errors
-from statefulspark.storage import keys as key_rules
+from statefulspark.storage import port
 from statefulspark.storage.port import (
     MOST_BYTES,
     PAGE,
@@ -219,14 +219,14 @@ class RigStore:
 
     @property
     def uri(self) -> str:
-        return key_rules.join(BUCKET, self.prefix)
+        return port.join_key(BUCKET, self.prefix)
 
     @property
     def _server(self) -> ObjectStore:
         return self.process.network.server
 
     def _full(self, key: str) -> str:
-        return key_rules.join(self.prefix, _checked(key))
+        return port.join_key(self.prefix, _checked(key))
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         return self.process.ask(lambda: self._server.read(self._full(key), most_bytes=most_bytes))
@@ -258,14 +258,14 @@ class RigStore:
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         start = len(self.prefix) + 1 if self.prefix else 0
-        found = self.process.ask(lambda: self._server.list(key_rules.join(self.prefix, prefix)))
+        found = self.process.ask(lambda: self._server.list(port.join_key(self.prefix, prefix)))
         return tuple(_renamed(self.process.network.believed(info), info.key[start:]) for info in found)
 
     def pages(self, prefix: str, *, size: int = PAGE) -> Iterator[tuple[ObjectInfo, ...]]:
         return split_pages(self.list(prefix), size)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
-        return self.process.ask(lambda: self._server.list_names(key_rules.join(self.prefix, prefix.rstrip("/"))))
+        return self.process.ask(lambda: self._server.list_names(port.join_key(self.prefix, prefix.rstrip("/"))))
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         self.copy_from(self, pairs, on_progress=on_progress)
@@ -313,14 +313,14 @@ class RigStore:
         return self._server.delete_unchanged(full, etag=etag)
 
     def child(self, prefix: str) -> RigStore:
-        return RigStore(self.process, key_rules.join(self.prefix, key_rules.require_folder(prefix)))
+        return RigStore(self.process, port.join_key(self.prefix, port.require_folder(prefix)))
 
 
 def _copy(server: ObjectStore, old: str, new: str) -> None:
     server.copy_many([(old, new)])
 
 
-_checked = functools.lru_cache(maxsize=4096)(key_rules.require_key)
+_checked = functools.lru_cache(maxsize=4096)(port.require_key)
 """Most requests are about keys that have been asked for before."""
 
 

@@ -17,7 +17,7 @@ from statefulspark.checkpoint import catalog, epochs, verify
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.recovery.plan import StartMode
-from statefulspark.storage import keys
+from statefulspark.storage import port
 from statefulspark.storage.port import ObjectInfo
 from statefulspark.testing import stores
 
@@ -44,7 +44,7 @@ class SignedStore(stores.FaultyStore):
         return SignedStore(self.memory.child(prefix), self.claims)
 
     def _full_key(self, key: str) -> str:
-        return keys.join(self.memory._prefix, key)
+        return port.join_key(self.memory._prefix, key)
 
 
 @dataclass

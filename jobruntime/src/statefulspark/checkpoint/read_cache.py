@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
 from statefulspark import errors
-from statefulspark.storage import keys as key_rules
+from statefulspark.storage import port
 from statefulspark.storage.port import MOST_BYTES, PAGE, ObjectInfo, ObjectStore
 
 _MAX_BODY_BYTES = 2**20
@@ -78,7 +78,7 @@ class ReadCache:
         """See the port."""
         listed = self._listed_below(prefix)
         if listed is not None:
-            return key_rules.direct_names([info.key[len(prefix) + 1 if prefix else 0 :] for info in listed])
+            return port.direct_names([info.key[len(prefix) + 1 if prefix else 0 :] for info in listed])
         if prefix not in self._names:
             self._names[prefix] = self._store.list_names(prefix)
         return self._names[prefix]

@@ -23,7 +23,7 @@ from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.recovery import candidates, claims, generations
 from statefulspark.retention import rules
-from statefulspark.storage import conditional
+from statefulspark.storage import port
 from statefulspark.storage.port import MOST_OF_A_MANIFEST, ObjectInfo, ObjectStore
 
 
@@ -113,7 +113,7 @@ def carry_out(
         generations.close_off(store, planned.close_off, epoch=epoch or epochs.newest(store) or 1, now=now)
     # The marks that the plan was made from are replaced: over newer ones, a file in use again could be deleted too soon.
     body = Marks(unused_since=dict(planned.marks)).to_json().encode()
-    if not conditional.put(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
+    if not port.put_unless_changed(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
         raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}")
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from statefulspark import errors
-from statefulspark.storage import keys, local_store
+from statefulspark.storage import local_store, port
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -99,7 +99,7 @@ def _parse_s3(uri: str) -> _Bucket | None:
     if not separator or scheme not in ("s3", "s3a"):
         return None
     name, _, prefix = path.partition("/")
-    return _Bucket(name, keys.require_folder(prefix)) if _BUCKET.fullmatch(name) is not None else None
+    return _Bucket(name, port.require_folder(prefix)) if _BUCKET.fullmatch(name) is not None else None
 
 
 def _no_location(uri: str) -> errors.SpecRejectedError:

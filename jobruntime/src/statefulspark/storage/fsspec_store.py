@@ -26,8 +26,15 @@ from typing import TypeVar, cast
 import fsspec.asyn
 
 from statefulspark import errors
-from statefulspark.storage import allowance, fsspec_answers, fsspec_connection, fsspec_errors, fsspec_folders, requests
-from statefulspark.storage import keys as key_rules
+from statefulspark.storage import (
+    allowance,
+    fsspec_answers,
+    fsspec_connection,
+    fsspec_errors,
+    fsspec_folders,
+    port,
+    requests,
+)
 from statefulspark.storage.fsspec_answers import S3Answer
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import (
@@ -81,7 +88,7 @@ class FsspecStore:
     @property
     def uri(self) -> str:
         """The root, for example `s3://bucket/prefix`, without a trailing slash."""
-        return f"s3://{key_rules.join(self._bucket, self._prefix)}"
+        return f"s3://{port.join_key(self._bucket, self._prefix)}"
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
@@ -214,8 +221,8 @@ class FsspecStore:
 
     def child(self, prefix: str) -> FsspecStore:
         """See the port."""
-        folder = key_rules.require_folder(prefix)
-        return FsspecStore(self._connection, self._bucket, key_rules.join(self._prefix, folder))
+        folder = port.require_folder(prefix)
+        return FsspecStore(self._connection, self._bucket, port.join_key(self._prefix, folder))
 
     async def _read(self, full_key: str, most_bytes: int, part: str | None = None) -> bytes:
         most_bytes = allowance.body_limit(most_bytes)
@@ -437,10 +444,10 @@ class FsspecStore:
         )
 
     def _full(self, key: str) -> str:
-        return key_rules.join(self._prefix, key_rules.require_key(key))
+        return port.join_key(self._prefix, port.require_key(key))
 
     def _folder(self, prefix: str) -> str:
-        folder = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        folder = port.join_key(self._prefix, port.require_folder(prefix))
         return f"{folder}/" if folder else ""
 
     def _target(self, action: str, full_key: str) -> fsspec_errors.RequestTarget:

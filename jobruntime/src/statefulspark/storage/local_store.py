@@ -16,8 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from statefulspark import errors
-from statefulspark.storage import allowance
-from statefulspark.storage import keys as key_rules
+from statefulspark.storage import allowance, port
 from statefulspark.storage.port import (
     MOST_BYTES,
     PAGE,
@@ -112,7 +111,7 @@ class LocalStore:
         """See the port."""
         folder = self._folder(prefix)
         with self._translated("list", prefix):
-            return key_rules.direct_names([path.relative_to(folder).as_posix() for path in _files_below(folder)])
+            return port.direct_names([path.relative_to(folder).as_posix() for path in _files_below(folder)])
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
@@ -170,10 +169,10 @@ class LocalStore:
         return LocalStore(str(self._folder(prefix)))
 
     def _path(self, key: str) -> Path:
-        return self._root / key_rules.require_key(key)
+        return self._root / port.require_key(key)
 
     def _folder(self, prefix: str) -> Path:
-        return self._root / key_rules.require_folder(prefix)
+        return self._root / port.require_folder(prefix)
 
     def _describe(self, path: Path) -> ObjectInfo:
         status = path.stat()

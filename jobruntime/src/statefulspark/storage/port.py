@@ -2,6 +2,8 @@
 
 Keys are relative to the store's root, separated by '/', without a leading one. Every method may be called from any
 thread. A method returns a proven fact or raises an error: an unknown state is never reported as absence.
+The functions beside the port work on any store. The rules of keys are the same for every adapter: a key that leaves its root
+would reach another job's state, so it is refused before any request.
 Adapters: `fsspec_store` (S3), `local_store` (development), `testing.stores` (memory, faults).
 """
 
@@ -22,6 +24,7 @@ MOST_OF_A_DOCUMENT = 2**20
 MOST_OF_A_MANIFEST = 64 * 2**20
 PAGE = 1000
 """The most objects of one page of a listing: S3 answers with no more at once."""
+_MAX_KEY_BYTES = 1024  # S3: "Object key names ... up to 1,024 bytes long"
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,3 +296,61 @@ def stores_apart(source: ObjectStore, target: ObjectStore) -> errors.InternalErr
     return errors.InternalError(
         "StoresApart", f"Objects cannot be copied on the server from {source.uri} to {target.uri}."
     )
+
+
+def require_key(key: str) -> str:
+    """Return the key of an object unchanged.
+
+    Raises:
+        SpecRejectedError: `StorageKeyInvalid`: empty, absolute, a folder, too long, or with an empty or dotted segment.
+    """
+    segments = key.split("/")
+    if any(segment in ("", ".", "..") for segment in segments) or "\0" in key or len(key.encode()) > _MAX_KEY_BYTES:
+        raise errors.SpecRejectedError(
+            "StorageKeyInvalid",
+            f"{key!r} is not an object key; use 'folder/name' without a leading or trailing slash, '.', '..' or empty "
+            f"parts, at most {_MAX_KEY_BYTES} bytes long.",
+        )
+    return key
+
+
+def require_folder(prefix: str) -> str:
+    """Return a folder's name without a trailing slash; "" is the root.
+
+    Raises:
+        SpecRejectedError: `StorageKeyInvalid`, as for `require_key`.
+    """
+    folder = prefix[:-1] if prefix.endswith("/") else prefix
+    return require_key(folder) if folder else ""
+
+
+def join_key(root: str, key: str) -> str:
+    """Join a folder and a name below it; either may be empty."""
+    return f"{root}/{key}" if root and key else root or key
+
+
+def direct_names(keys_below: list[str]) -> tuple[str, ...]:
+    """Return the names directly below a folder, sorted, from keys relative to it; folders end with "/"."""
+    return tuple(sorted({name + separator for name, separator, _ in (key.partition("/") for key in keys_below)}))
+
+
+def put_unless_changed(store: ObjectStore, key: str, body: bytes, *, etag: str | None) -> bool:
+    """Write an object unless another writer has changed it since it was read. Cost: one PUT.
+
+    Args:
+        store: Any store.
+        key: The object.
+        body: Its new body.
+        etag: The etag that `info` returned; None if there was no object.
+
+    Returns:
+        False if the object was changed or deleted in the meantime; then nothing was written.
+    """
+    try:
+        if etag is None:
+            store.create(key, body)
+        else:
+            store.replace(key, body, etag=etag)
+    except (errors.ObjectExistsError, errors.ObjectChangedError):
+        return False
+    return True

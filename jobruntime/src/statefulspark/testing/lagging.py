@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from statefulspark.storage import keys as key_rules
+from statefulspark.storage import port
 from statefulspark.storage.port import (
     MOST_BYTES,
     PAGE,
@@ -133,7 +133,7 @@ class LaggingStore:
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """Return the names that a folder held some operations ago."""
         start = len(prefix.rstrip("/")) + 1 if prefix else 0
-        return key_rules.direct_names([info.key[start:] for info in self.list(prefix)])
+        return port.direct_names([info.key[start:] for info in self.list(prefix)])
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
@@ -173,7 +173,7 @@ class LaggingStore:
     def child(self, prefix: str) -> LaggingStore:
         """See the port."""
         store = LaggingStore(self.wrapped.child(prefix), self._lag)
-        store._prefix = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        store._prefix = port.join_key(self._prefix, port.require_folder(prefix))
         store._history = self._history
         return store
 
@@ -185,7 +185,7 @@ class LaggingStore:
         with self._history.lock:
             self._history.operation += 1
             change = _Change(self._history.operation, self.wrapped.info(key))
-            self._history.changes.setdefault(key_rules.join(self._prefix, key), []).append(change)
+            self._history.changes.setdefault(port.join_key(self._prefix, key), []).append(change)
 
 
 def _inner(store: ObjectStore) -> ObjectStore:

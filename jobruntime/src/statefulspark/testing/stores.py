@@ -23,8 +23,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from statefulspark import errors
-from statefulspark.storage import allowance
-from statefulspark.storage import keys as key_rules
+from statefulspark.storage import allowance, port
 from statefulspark.storage.port import (
     MOST_BYTES,
     PAGE,
@@ -72,7 +71,7 @@ class MemoryStore:
     @property
     def uri(self) -> str:
         """The root without a trailing slash."""
-        return key_rules.join(self._uri, self._prefix)
+        return port.join_key(self._uri, self._prefix)
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> bytes:
         """See the port."""
@@ -141,7 +140,7 @@ class MemoryStore:
         folder = self._folder(prefix)
         with self._objects.lock:
             below = [key[len(folder) :] for key in self._objects.bodies if key.startswith(folder)]
-        return key_rules.direct_names(below)
+        return port.direct_names(below)
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
@@ -188,7 +187,7 @@ class MemoryStore:
     def child(self, prefix: str) -> MemoryStore:
         """See the port."""
         store = MemoryStore(self._uri, self._clock, self._etag_of)
-        store._prefix = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        store._prefix = port.join_key(self._prefix, port.require_folder(prefix))
         store._objects = self._objects
         return store
 
@@ -205,10 +204,10 @@ class MemoryStore:
         return ObjectInfo(key=key, size_bytes=len(body), etag=etag, modified_at=modified_at)
 
     def _full(self, key: str) -> str:
-        return key_rules.join(self._prefix, key_rules.require_key(key))
+        return port.join_key(self._prefix, port.require_key(key))
 
     def _folder(self, prefix: str) -> str:
-        folder = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        folder = port.join_key(self._prefix, port.require_folder(prefix))
         return f"{folder}/" if folder else ""
 
 
@@ -335,7 +334,7 @@ class FaultyStore:
         infos = self._perform("list_names", prefix, lambda: self.wrapped.list(prefix))
         start = len(prefix.rstrip("/")) + 1 if prefix else 0
         listed = [info.key[start:] for info in infos if self._full(info.key) not in self._journal.unlisted]
-        return key_rules.direct_names(listed)
+        return port.direct_names(listed)
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
@@ -375,7 +374,7 @@ class FaultyStore:
     def child(self, prefix: str) -> FaultyStore:
         """See the port."""
         store = FaultyStore(self.wrapped.child(prefix), self._plan)
-        store._prefix = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        store._prefix = port.join_key(self._prefix, port.require_folder(prefix))
         store._journal = self._journal
         return store
 
@@ -408,7 +407,7 @@ class FaultyStore:
             )
 
     def _full(self, key: str) -> str:
-        return key_rules.join(self._prefix, key)
+        return port.join_key(self._prefix, key)
 
 
 def _md5(key: str, body: bytes, modified_at: datetime) -> str:

@@ -14,7 +14,7 @@ from statefulspark.contract import base, formats, layout
 from statefulspark.contract.manifest import Position
 from statefulspark.sinks import marker, standing
 from statefulspark.sinks.standing import Expected
-from statefulspark.storage import conditional
+from statefulspark.storage import port
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -116,7 +116,7 @@ def claim_folder(store: ObjectStore, context: SinkContext) -> None:
         accepted = tuple(position for position in opened.committed if position not in shown)
         owner = FolderOwner(sink=context.transactional_id, marker=opened.model_copy(update={"committed": accepted}))
         body = owner.to_json().encode()
-        if conditional.put(store, SINK, body, etag=None if present is None else present.etag):
+        if port.put_unless_changed(store, SINK, body, etag=None if present is None else present.etag):
             return
 
 
@@ -170,7 +170,7 @@ def _read_versioned(store: ObjectStore, key: str, kind: type[_Document]) -> Stor
 def put(store: ObjectStore, commit: BatchCommit, present: StoredVersion[BatchCommit] | None) -> bool:
     """Write a commit conditionally; False if the stored version has changed. Cost: a PUT."""
     key, body = commit_key(commit.batch_id), commit.to_json().encode()
-    return conditional.put(store, key, body, etag=None if present is None else present.etag)
+    return port.put_unless_changed(store, key, body, etag=None if present is None else present.etag)
 
 
 def last_commit(store: ObjectStore, context: SinkContext) -> int:

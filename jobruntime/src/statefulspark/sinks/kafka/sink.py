@@ -34,7 +34,7 @@ from statefulspark import clock, durations, errors, storage
 from statefulspark.sinks import kinds, marker, secret, staging, standing, visibility
 from statefulspark.sinks.base import Machine, Sink
 from statefulspark.sinks.kafka import connection, records
-from statefulspark.storage import conditional
+from statefulspark.storage import port
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import Position
@@ -421,7 +421,7 @@ def write_note(store: ObjectStore, reached: marker.Marker) -> None:
         present = None if info is None else _read_note(store)
         if present is not None and present.lineage == reached.lineage and present.epoch > reached.epoch:
             return
-        if conditional.put(store, NOTE, body, etag=None if info is None else info.etag):
+        if port.put_unless_changed(store, NOTE, body, etag=None if info is None else info.etag):
             return
 
 
