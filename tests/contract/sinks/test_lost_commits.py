@@ -61,6 +61,7 @@ def commit(driver: Driver) -> None:
 
 
 each_visibility = pytest.mark.parametrize("visible", ["checkpoint", "batch"])
+each_right = pytest.mark.parametrize("right", [(), NAMED], ids=["begun without a right", "begun with a right"])
 
 
 @each_visibility
@@ -99,11 +100,33 @@ def test_a_system_that_lost_its_last_commits_gets_them_again(place: Place, visib
     assert "was restored from a backup" in (driver.committer.statuses()[0].sent_again or "")
 
 
+@each_right
+@pytest.mark.parametrize("place", ["files"], indirect=True)
+def test_a_folder_that_loses_what_waits_in_it_is_refused_also_while_a_driver_runs_that_began_with_a_right(
+    place: Place, right: tuple[str, ...]
+) -> None:
+    """A right is about what was lost before the start."""
+    folder = storage.open_store(str(place.world.recipe["uri"]), place.options)
+    driver = place.start(RestoreConfig(repeat_output_of=right))
+    run(driver, 1)
+    before = {info.key for info in folder.list("data")}
+    driver.batch()
+    folder.delete_many([info.key for info in folder.list("data") if info.key not in before])
+    with pytest.raises(errors.StateUnknownError, match=r"Batch 1 of the sink .* is not committed") as refused:
+        commit(driver)
+
+    assert refused.value.reason == "StagedRowsMissing"
+    assert place.world.read() == [0]
+
+
 @each_visibility
+@each_right
 @pytest.mark.parametrize("place", ["kafka"], indirect=True)
-def test_an_offset_that_was_set_back_is_never_taken_for_the_position(place: Place, visible: str) -> None:
+def test_an_offset_that_was_set_back_is_never_taken_for_the_position(
+    place: Place, right: tuple[str, ...], visible: str
+) -> None:
     """Records and offsets go back apart from one another, so whether the records are there somebody has to look."""
-    driver = place.start(visible=visible)
+    driver = place.start(RestoreConfig(repeat_output_of=right), visible=visible)
     run(driver, 1)
     set_back = place.world.backup(driver.sink.context(0))
     run(driver, 1)

@@ -221,12 +221,18 @@ class JobSink:
         )
 
     def context_of(self, record: PreparedRecord, expected: Expected = NOTHING_EXPECTED) -> SinkContext:
-        """Return the context of a batch that has a prepared record, of this or of another driver; see `context`."""
+        """Return the context of a batch that has a prepared record, of this or of another driver; see `context`.
+
+        A right is about what was there when the driver started. What the sink loses of the driver's own batches is refused.
+        """
+        context, driver = self.context(record.batch_id, expected), self.driver
+        is_own = (record.lineage, record.epoch) == (driver.lineage, driver.epoch)
         return replace(
-            self.context(record.batch_id, expected),
+            context,
             generation=record.generation,
             epoch=record.epoch,
             lineage=record.lineage,
+            descent=replace(context.descent, takes_over=context.descent.takes_over and not is_own),
         )
 
 
