@@ -73,6 +73,15 @@ def test_a_sink_that_began_after_a_state_that_had_opened_it_lacks_what_that_stat
         assert not open_marker(began_later, context, "the target", withdraws=withdraws).covers(context)
 
 
+@pytest.mark.parametrize("withdraws", [True, False], ids=["files", "others"])
+def test_an_opening_by_right_that_comes_twice_leaves_what_the_driver_has_committed_since(withdraws: bool) -> None:
+    context = replace(CONTEXT, descent=SinkLineage(OWN, 2, takes_over=True))
+    opened = open_marker(a_marker(at(2, 9), epoch=3), context, "the target", withdraws=withdraws)
+    since = opened.counting(at(2, 6))
+
+    assert open_marker(since, context, "the target", withdraws=withdraws) == since
+
+
 def test_a_sink_that_began_in_a_state_of_its_own_is_not_sent_what_an_ancestor_had_prepared_for_another() -> None:
     descent = SinkLineage("new", 1, cuts=(at(2, 5),))
     own = Expected(at(2, 5), None, was_opened=True, origin="new")
