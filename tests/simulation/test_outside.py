@@ -65,6 +65,16 @@ def test_a_target_that_goes_back_to_another_life_is_refused_although_the_state_h
     _live(710315, (*begun, *further, copied, moves.Move(kinds.AGE, 52, 2), put_back))
 
 
+def test_a_folder_whose_lost_batches_were_given_up_goes_on_although_they_stay_lost() -> None:
+    """Who comes after the start that gave them up commits the batches after them again, and looks for those before."""
+    kinds = moves.Kind
+    given_up = moves.Move(kinds.START, 13, None), moves.Move(kinds.ACCIDENT, 39, None, name="sink_went_back")
+    renamed = moves.Move(kinds.ACCIDENT, 37, None, name="job_renamed_from_savepoint")
+    later = moves.Move(kinds.BATCHES, 1, None), moves.Move(kinds.CHECKPOINT, 1, None)
+
+    _live(745568, (*given_up, moves.Move(kinds.KILL, 35, 2), renamed, *later))
+
+
 def _seeds(config: pytest.Config) -> Iterable[int]:
     one, first = config.getoption("simulation_seed"), config.getoption("simulation_first")
     return [one] if one is not None else range(first, first + config.getoption("simulation_seeds") // SEEDS_FOR_ONE)

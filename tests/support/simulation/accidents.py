@@ -185,13 +185,13 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     The status of the driver says which checkpoint that is. The one with the highest number may be of an older life, where
     the root was copied over that. A driver that dies before storage has answered may have completed one more, which the list
     shows. A sink that shows each batch may have rows after that checkpoint, and then
-    docs/sinks.md says that the start is refused. A sink may lack rows whose loss was accepted before, and then
+    docs/sinks.md says that the start is refused. A folder may lack rows whose loss was accepted before, and then
     docs/howto/disaster-recovery.md says so.
     """
     world.live_on()
     left = world.newest_checkpoint()
-    if left is None:
-        return
+    if left not in world.checkpoints(world.area, world.name):
+        return  # None was taken yet, or the bucket has lost it since.
     epoch = world.up().epoch
     world.kill_all()
     reference = f"checkpoint:{max([left, *world.checkpoints_of(epoch)])}"

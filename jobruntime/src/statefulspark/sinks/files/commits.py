@@ -209,6 +209,8 @@ def is_of_another_folder(store: ObjectStore, context: SinkContext) -> bool:
 def _reached_marker(owner: FolderOwner, store: ObjectStore, context: SinkContext, *, is_opening: bool) -> marker.Marker:
     """Return the owner's marker with the positions that are to be compared, as the commit files of their batches tell them.
 
+    A batch that is committed again may be there, also where the loss of those before it was accepted.
+
     Cost: a GET for the batch that is known to be committed; if it is not, or the folder is opened, a few more.
     """
     require_own(owner.sink, f"belongs to {owner.sink}", store, context)
@@ -218,7 +220,8 @@ def _reached_marker(owner: FolderOwner, store: ObjectStore, context: SinkContext
         reached = _count_commit(reached, store, expected.committed.batch_id, context)
     if not is_opening and not standing.lacks(reached, expected.committed, context):
         return reached
-    numbers = {position.batch_id for position in (expected.committed, expected.kept_after) if position is not None}
+    compared = (expected.committed, expected.kept_after, None if is_opening else context.position)
+    numbers = {position.batch_id for position in compared if position is not None}
     for number in sorted({*numbers, *_newest_shown(store, context)}):
         reached = _count_commit(reached, store, number, context)
     if not is_opening or expected.kept_after is None or not standing.lacks(reached, expected.kept_after, context):
