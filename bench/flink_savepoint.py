@@ -144,18 +144,24 @@ class OurSide:
         self.figures.pause_s.append(ended_s - max(self._commits_s(self._bucket)))
         self._last = str(stopped["location"])
 
-    def restore(self) -> None:
-        """Start from that savepoint in a new place, and from nothing."""
-        self.figures.empty_s.append(self._started_s(self._few_rows))
-        self.figures.restore_s.append(self._started_s(self._feeder, "--restore-uri", self._last))
+    def restore(self, sources: str | None = None) -> None:
+        """Start from that savepoint in a new place, and from nothing.
+
+        Args:
+            sources: Folder of the runtime's modules; those of this checkout when omitted.
+        """
+        self.figures.empty_s.append(self._started_s(self._few_rows, sources=sources))
+        self.figures.restore_s.append(self._started_s(self._feeder, "--restore-uri", self._last, sources=sources))
 
     def end(self) -> None:
         """End what runs."""
         self._feeder.end()
         self._driver.end()
 
-    def _started_s(self, feeder: state_size.Feeder, *flags: str) -> float:
+    def _started_s(self, feeder: state_size.Feeder, *flags: str, sources: str | None) -> float:
         bucket, driver = self._new_driver(feeder)
+        if sources is not None:
+            driver.env = {**driver.env, "PYTHONPATH": sources}
         driver.start(*flags)
         try:
             commits = machine.wait_for(lambda: self._commits_s(bucket) or None, "a job has committed")
