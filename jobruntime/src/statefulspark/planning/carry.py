@@ -52,6 +52,20 @@ def stream_of(written: DataStreamWriter | QueryOutputs) -> Stream:
     return Stream(written._df, str(field.get(written._jwrite).toString()).lower())
 
 
+def state_partitions(session: SparkSession, store: ObjectStore, query_path: str, planned: int) -> int:
+    """Return a query's number of state partitions: Spark takes it from the newest planned batch, or else from the session.
+
+    Args:
+        session: The session.
+        store: The job's root.
+        query_path: The query's root in it.
+        planned: Its newest planned batch; -1 for none.
+    """
+    key = f"{query_path}/offsets/{planned}"
+    pinned = sparklog.pinned_partitions(store.read(key), f"{store.uri}/{key}") if planned >= 0 else None
+    return pinned or int(session.conf.get("spark.sql.shuffle.partitions") or "200")
+
+
 @dataclass(frozen=True, slots=True)
 class Carrier:
     """Finishes a new generation; `finish` goes to `restore.carry_out`.
@@ -129,17 +143,12 @@ class Carrier:
         self.begin_step(f"Adding the empty state of new operators to query {entry.uid!r}")
         with local_roots.scratch(self.session, self.store, layout.scratch(self.epoch)) as scratch:
             scratch.write("offsets/0", _OFFSET_LOG)
-            key = f"{entry.path}/offsets/{entry.batch_id}"
-            partitions = comparison.partitions_of(entry)
-            # A query that has no state yet has the number of partitions that Spark has fixed for it.
-            pinned = (
-                sparklog.pinned_partitions(self.store.read(key), f"{self.store.uri}/{key}") if not partitions else None
-            )
             empty = empty_state.run(
                 stream.frame,
                 stream.mode,
                 spark_session.hadoop_uri(scratch.uri),
-                partitions=partitions or pinned or int(self.session.conf.get("spark.sql.shuffle.partitions") or 1),
+                partitions=comparison.partitions_of(entry)
+                or state_partitions(self.session, self.store, entry.path, entry.batch_id),
                 operators={operator.operator_id for operator in change.added},
             )
             # Copy it to the paths that the restored batch expects, and add its ids to the commit log.

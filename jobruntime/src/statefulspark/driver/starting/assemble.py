@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, storage
-from statefulspark.checkpoint import progress, read_cache, sparklog, watermarks
+from statefulspark.checkpoint import progress, read_cache, watermarks
 from statefulspark.contract import layout, statistics
 from statefulspark.contract import manifest as manifests
 from statefulspark.coordinator import machine, model
@@ -28,7 +28,7 @@ from statefulspark.driver.status import Identity, JobStatusTracker
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
 from statefulspark.operators.keyed import packedlog
-from statefulspark.planning import describe
+from statefulspark.planning import carry, describe
 from statefulspark.recovery import damage, generations, history, numbers, stored_formats
 
 if TYPE_CHECKING:
@@ -202,13 +202,8 @@ class _QueryStart:
         planned = watermarks.newest(logs, path, "offsets")
         self._gate.register(self.location.root, last_offsets=planned, last_committed=committed)
         packed = packedlog.packed_operators(logs, path)
-        packedlog.tell_tasks(parts.spark, self.location.root, parts.root.epoch, self._partitions(logs, planned), packed)
-
-    def _partitions(self, logs: ObjectStore, planned: int) -> int:
-        """Return the number of state partitions: Spark takes it from the newest planned batch, or else from the session."""
-        key = f"{self.location.path}/offsets/{planned}"
-        pinned = sparklog.pinned_partitions(logs.read(key), f"{logs.uri}/{key}") if planned >= 0 else None
-        return pinned or int(self._parts.spark.conf.get("spark.sql.shuffle.partitions") or "200")
+        partitions = carry.state_partitions(parts.spark, logs, path, planned)
+        packedlog.tell_tasks(parts.spark, self.location.root, parts.root.epoch, partitions, packed)
 
     def _start(self, start: Callable[..., StreamingQuery], *, has_steady_clock: bool = True) -> StreamingQuery:
         try:
