@@ -18,6 +18,8 @@ from statefulspark import errors
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Change: TypeAlias = Callable[[object], object]
 T = TypeVar("T")
+PARQUET_ERRORS = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What reading a damaged Parquet file raises; most complaints are OSErrors."""
 _NO_FORM = (OverflowError, ValueError, KeyError, TypeError)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import pyarrow as pa
 from pyarrow import parquet
 
-from statefulspark import errors
+from statefulspark import errors, rowvalues
 from statefulspark.canonical import documents
 from statefulspark.storage.port import ObjectStore
 
@@ -61,7 +61,7 @@ def parse(body: bytes, source: str) -> pa.Table:
     """
     try:
         return parquet.read_table(pa.BufferReader(body))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Most complaints are OSErrors.
+    except rowvalues.PARQUET_ERRORS as error:
         raise errors.SnapshotCorruptError(
             "CanonicalUnreadable", f"{source} is not a Parquet file: {error}. Restore another snapshot."
         ) from error

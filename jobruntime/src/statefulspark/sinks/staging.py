@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
-from statefulspark import clock, errors, storage
+from statefulspark import clock, errors, rowvalues, storage
 from statefulspark.contract import base, formats, layout
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
             ) from error
         try:
             yield from batches(body)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:  # Most complaints are OSErrors.
+        except rowvalues.PARQUET_ERRORS as error:
             raise errors.StateUnknownError(
                 "StagedRowsUnreadable",
                 f"{where} unreadable: {store.uri}/{file.path} is no Parquet file: {error}. {remedy}",
