@@ -27,7 +27,7 @@ public final class NotFoundInterceptor implements ExecutionInterceptor {
   private static final int NOT_FOUND = 404;
   private static final int BAD_GATEWAY = 502;
   private static final String SENTENCE =
-      "Something between this machine and the object store answered 404; check the proxy or ingress before it";
+      "Something between the client and the object store answered 404; check the proxy or ingress before it";
   private static final byte[] BODY =
       ("<Error><Code>BadGateway</Code><Message>" + SENTENCE + "</Message></Error>").getBytes(StandardCharsets.UTF_8);
   private static final Set<String> SERVERS_WITH_IDS = ConcurrentHashMap.newKeySet();
