@@ -92,7 +92,7 @@ def name_flags(message: str) -> str:
         message = message.replace(of_field, of_flag)
     for pattern, of_flag in _REPEAT_OUTPUT:
         message = pattern.sub(of_flag, message)
-    return _FIELD.sub(_flag_named, _DROP_STATE.sub(_uids_named, message))
+    return _FIELD.sub(lambda match: BY_FIELD.get(match.group(), match.group()), _DROP_STATE.sub(_uids_named, message))
 
 
 def flag_of(field: str) -> str:
@@ -100,10 +100,6 @@ def flag_of(field: str) -> str:
     first, *others = field.split("_")
     camel_case = first + "".join(word.capitalize() for word in others)
     return BY_FIELD.get(camel_case, field)
-
-
-def _flag_named(match: re.Match[str]) -> str:
-    return BY_FIELD.get(match.group(), match.group())
 
 
 def _uids_named(match: re.Match[str]) -> str:

@@ -72,20 +72,17 @@ class Feed:
                 "ss.named_source(..., uid=...) gives it, else that of its topic, table or folder, else that of its format."
             )
         for source in named:
-            self._write(source, rows)
+            number = next(self._numbers)
+            hidden = source.folder / f"_{number:08d}.parquet"  # Spark does not see names that begin so
+            parquet.write_table(_table(source, rows), hidden)
+            os.utime(hidden, (_FIRST_MTIME_S + number, _FIRST_MTIME_S + number))
+            self._waiting.append((hidden, source.folder / f"{number:08d}.parquet"))
 
     def release(self) -> None:
         """Let queries see what was added."""
         for hidden, visible in self._waiting:
             hidden.rename(visible)
         self._waiting = []
-
-    def _write(self, source: FedSource, rows: Sequence[Mapping[str, object]]) -> None:
-        number = next(self._numbers)
-        hidden = source.folder / f"_{number:08d}.parquet"  # Spark does not see names that begin so
-        parquet.write_table(_table(source, rows), hidden)
-        os.utime(hidden, (_FIRST_MTIME_S + number, _FIRST_MTIME_S + number))
-        self._waiting.append((hidden, source.folder / f"{number:08d}.parquet"))
 
 
 def _table(source: FedSource, rows: Sequence[Mapping[str, object]]) -> pa.Table:

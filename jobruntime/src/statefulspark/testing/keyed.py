@@ -143,7 +143,7 @@ class KeyedHarness:
         loaded = store.load(attempt, tables, _GROUP, in_arrays=context.has_arrays_only)
         context.bind(loaded.tables, _GROUP)
         output = [*self._process(function, context, batch), *_fire(function, context)]
-        loaded.commit(new_id=self._new_id, cutoffs_ms=context.cutoffs_ms)
+        loaded.commit(new_id=lambda: f"{next(self._ids):016x}", cutoffs_ms=context.cutoffs_ms)
         function.close()
         self._log.adopt(attempt)
         for kind, name, value in functionmetrics.values(context.metrics):
@@ -191,9 +191,6 @@ class KeyedHarness:
             (key,) = keyforms.one_form([values[0] if len(values) == 1 else values])
             grouped.setdefault(key, []).append(make(row.values()))
         return grouped
-
-    def _new_id(self) -> str:
-        return f"{next(self._ids):016x}"
 
 
 def _zones_of(batch: Sequence[Mapping[str, object]]) -> Iterator[tzinfo]:

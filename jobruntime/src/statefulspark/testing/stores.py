@@ -19,9 +19,10 @@ import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TypeVar
 
+from statefulspark import clock as utc_clock
 from statefulspark import errors
 from statefulspark.storage import allowance, port
 from statefulspark.storage.port import (
@@ -63,7 +64,7 @@ class MemoryStore:
         etag_of: Callable[[str, bytes, datetime], str] | None = None,
     ) -> None:
         self._uri = uri
-        self._clock = clock or _utc_now
+        self._clock = clock or utc_clock.utc_now
         self._etag_of = etag_of or _md5
         self._prefix = ""
         self._objects = _Objects()
@@ -386,17 +387,13 @@ class FaultyStore:
     def _perform(self, name: str, key: str, act: Callable[[], _T]) -> _T:
         if self._plan.only and name not in self._plan.only:
             return act()
-        operation = self._record(name, key)
+        with self._journal.lock:
+            operation = StoreOperation(len(self._journal.operations) + 1, name, self._full(key))
+            self._journal.operations.append(operation)
         self._interfere(operation, crash=self._plan.crash_before, failures=self._plan.fail_at)
         result = act()
         self._interfere(operation, crash=self._plan.crash_after, failures=self._plan.fail_after)
         return result
-
-    def _record(self, name: str, key: str) -> StoreOperation:
-        with self._journal.lock:
-            operation = StoreOperation(len(self._journal.operations) + 1, name, self._full(key))
-            self._journal.operations.append(operation)
-            return operation
 
     def _interfere(self, operation: StoreOperation, *, crash: int | None, failures: frozenset[int]) -> None:
         if operation.number == crash:
@@ -412,7 +409,3 @@ class FaultyStore:
 
 def _md5(key: str, body: bytes, modified_at: datetime) -> str:
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
