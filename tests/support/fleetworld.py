@@ -10,7 +10,7 @@ import copy
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from enum import StrEnum
 
@@ -22,7 +22,10 @@ from statefulspark_operator.api.status import RevisionOutcome
 from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.engine.memory import Memories, SavepointLists
 from statefulspark_operator.engine.rollouts import Rollouts
+from statefulspark_operator.engine.starts import Starts
+from statefulspark_operator.lifecycle.pace import Pace
 
 NAMESPACE = "demo"
 
@@ -44,10 +47,18 @@ class FleetWorld:
         down: The jobs that had none at some time since.
         most_upgrading: The most upgrades that ran at once since.
         standby_room: Number of standbys that nodes have room for.
+        started: How many drivers were started in which second since, without standbys that took over.
     """
 
     def __init__(
-        self, count: int, *, limit: int | None, strategy: str = "Warm", standby_room: int = 30, spread: int = 1
+        self,
+        count: int,
+        *,
+        limit: int | None,
+        strategy: str = "Warm",
+        standby_room: int = 30,
+        spread: int = 1,
+        pace: Pace | None = None,
     ) -> None:
         """Create the jobs.
 
@@ -57,36 +68,65 @@ class FleetWorld:
             strategy: Of their upgrades.
             standby_room: Number of standbys that nodes have room for.
             spread: Number of namespaces.
+            pace: How many drivers may start in a time.
         """
+        self.pace = pace
         self.time, self.limit, self.standby_room = START, limit, standby_room
         self.bad: dict[str, Trouble] = {}
         self.cluster = FakeGateway(lambda: self.time)
         self._runner = asyncio.Runner()
         spec: Resource = {**json.loads(json.dumps(SPEC)), "upgrade": {"strategy": strategy}}
-        keys = [JobKey(f"{NAMESPACE}-{number % spread}", f"job-{number}") for number in range(count)]
-        self.jobs = {key: JobWorld(copy.deepcopy(spec), key=key, shared_cluster=self.cluster) for key in keys}
-        for world in self.jobs.values():
-            world._runner = self._runner
-            world.on_start = self._run_image
-        self.cluster.on_event = self._watch
+        self._spec = spec
+        self.jobs: dict[JobKey, JobWorld] = {}
         self.watch()
+        for number in range(count):
+            self._create(JobKey(f"{NAMESPACE}-{number % spread}", f"job-{number}"))
+        self.cluster.on_event = self._watch
         self.replace_operator()
+
+    def _create(self, key: JobKey) -> JobWorld:
+        world = JobWorld(copy.deepcopy(self._spec), key=key, shared_cluster=self.cluster)
+        self.jobs[key] = world
+        world.time, world._runner, world.on_start = self.time, self._runner, self._start
+        return world
+
+    def add(self, keys: Iterable[JobKey]) -> None:
+        """Create further jobs, as `kubectl apply` of a whole folder does."""
+        for key in keys:
+            world = self._create(key)
+            self.cluster.on_event, self.cluster.written = self._watch, self._cache.update_written
+            self._connect(world)
+            self._watch("ADDED", copy.deepcopy(self.cluster.objects[resources.JOB.name, key.namespace, key.name]))
+
+    def lose_drivers(self, keys: Iterable[JobKey]) -> None:
+        """End the drivers of jobs in the same moment, as the end of their nodes does."""
+        for key in keys:
+            self.jobs[key].kill_driver()
 
     def replace_operator(self) -> None:
         """Start another operator: it remembers nothing, and its watches list everything."""
-        self._cache, self.rollouts = cache.Cache(), Rollouts(self.limit)
+        self._cache, self.rollouts, self.starts = cache.Cache(), Rollouts(self.limit), Starts(self.pace)
+        self._memories, self._listings = Memories(), SavepointLists()
         self.cluster.written = self._cache.update_written
         for world in self.jobs.values():
-            ports = dataclasses.replace(world._ports(), cache=self._cache, rollouts=self.rollouts, wake=self._wake)
-            world.world = ports
-        memories, listings = ports.memories, ports.listings
-        for world in self.jobs.values():
-            world.world = dataclasses.replace(world.world, memories=memories, listings=listings)
+            self._connect(world)
         for resource in self.cluster.objects.values():
             self._watch("ADDED", copy.deepcopy(resource))
 
+    def _connect(self, world: JobWorld) -> None:
+        world.world = dataclasses.replace(
+            world._ports(),
+            cache=self._cache,
+            rollouts=self.rollouts,
+            starts=self.starts,
+            memories=self._memories,
+            listings=self._listings,
+            wake=self._wake,
+        )
+
     def watch(self) -> None:
         """Begin to count anew."""
+        self.started: Counter[int] = Counter()
         self.most_down, self.most_upgrading = 0, 0
         self.down: set[JobKey] = set()
 
@@ -164,7 +204,9 @@ class FleetWorld:
             pod["status"] = shown
             self.cluster.show(pod)
 
-    def _run_image(self, driver: FakeDriver) -> None:
+    def _start(self, driver: FakeDriver) -> None:
+        if driver.standby is None:
+            self.started[round((self.time - START).total_seconds())] += 1
         pod = next(pod for pod in self.cluster.pods() if resources.text(pod, "metadata", "uid") == driver.uid)
         if self.bad.get(self._image_of(pod)) is not Trouble.CRASHES:
             return

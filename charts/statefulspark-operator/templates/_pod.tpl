@@ -36,6 +36,9 @@ containers:
       {{- with .Values.jobs.maxConcurrentUpgrades }}
       - --max-concurrent-upgrades={{ int64 . }}
       {{- end }}
+      {{- with .Values.jobs.startsPerMinute }}
+      - --starts-per-minute={{ int64 . }}
+      {{- end }}
       {{- with .Values.runAsUser }}
       - --run-as-user={{ int64 . }}
       {{- end }}

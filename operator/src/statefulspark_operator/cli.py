@@ -173,6 +173,13 @@ def _defaults(text: str) -> JobDefaults:
     metavar="NUMBER",
     help="upgrades that may run at once, of all jobs together, with a slow start for each new image; without, any number",
 )
+@click.option(
+    "--starts-per-minute",
+    type=click.IntRange(min=1),
+    metavar="NUMBER",
+    help="drivers that may be started in a minute, of all jobs together; those of ten seconds may start at once; without, "
+    "any number",
+)
 def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  # noqa: ANN401 -- the values of the options
     """Run `run`."""
     from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
@@ -197,6 +204,7 @@ def run(job_network_policy: Any, job_metrics_from: Any, **given: Any) -> int:  #
             defaults=given["job_defaults"],
             user_id=given["run_as_user"],
             max_concurrent_upgrades=given["max_concurrent_upgrades"],
+            starts_per_minute=given["starts_per_minute"],
         ),
     )
 

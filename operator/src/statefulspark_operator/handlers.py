@@ -53,6 +53,8 @@ from statefulspark_operator.engine import leadership, processmemory, queue, reco
 from statefulspark_operator.engine.leadership import Leadership, LeaseName, LoopThread
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.rollouts import Rollouts
+from statefulspark_operator.engine.starts import Starts
+from statefulspark_operator.lifecycle.pace import Pace
 from statefulspark_operator.render import network_policy
 from statefulspark_operator.telemetry import logs, metrics, server
 from statefulspark_operator.telemetry.server import KeptText
@@ -223,6 +225,7 @@ class JobRules:
         defaults: What jobs have that do not say otherwise.
         user_id: User and group of jobs' pods; None if images or the platform say it.
         max_concurrent_upgrades: Number of upgrades that may run at once; None for any number.
+        starts_per_minute: Number of drivers that may be started in a minute; None for any number.
     """
 
     job_peers: network_policy.Peers | None = None
@@ -231,6 +234,7 @@ class JobRules:
     defaults: JobDefaults = field(default_factory=JobDefaults)
     user_id: int | None = None
     max_concurrent_upgrades: int | None = None
+    starts_per_minute: int | None = None
 
 
 @contextlib.asynccontextmanager
@@ -251,6 +255,7 @@ async def _connect(leader: Leadership | None, rules: JobRules) -> AsyncIterator[
             job_defaults=rules.defaults,
             user_id=rules.user_id,
             rollouts=Rollouts(rules.max_concurrent_upgrades),
+            starts=Starts(Pace(rules.starts_per_minute) if rules.starts_per_minute is not None else None),
             cluster_id=await gateway.read_cluster_id(),
             require_leadership=permit,
         )
@@ -284,6 +289,7 @@ async def _serve(
             freed_bytes=dataclasses.asdict(ports.freed),
             upgrades_running=ports.rollouts.running,
             upgrades_waiting=ports.rollouts.waiting,
+            starts_waiting=ports.starts.waiting,
         )
         return metrics.render((*own, *gauges.families()))
 

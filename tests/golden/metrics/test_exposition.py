@@ -28,6 +28,7 @@ def of_the_operator() -> str:
         freed_bytes={"pruned": 3, "purged": 4, "disposed": 5},
         upgrades_running=6,
         upgrades_waiting={"UpgradeQueued": 7, "UpgradeHalted": 8},
+        starts_waiting=9,
     )
     return operator_metrics.render((*own, *job_families(two_jobs(), HEARD)))
 

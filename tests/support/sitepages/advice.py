@@ -189,6 +189,7 @@ REASON = {
     Reason.STORAGE_UNREADABLE: "Check the endpoint, the network and the credentials that the message names.",
     Reason.SAVEPOINT_MISSING: "Check `restore.source`, or bring the folder back.",
     Reason.SAVEPOINT_AWAITED: "Wait, or look at the object: `kubectl get ssp -o wide`.",
+    Reason.START_QUEUED: "Wait. See [many starts at once](../howto/outages.md#many-jobs-at-once).",
     Reason.STARTING: _WAIT,
     Reason.RESUMING_START: _WAIT,
     Reason.EXECUTORS_REMOVED: NOTHING,

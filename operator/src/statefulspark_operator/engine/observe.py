@@ -197,7 +197,8 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
     """
     job, status = observation.job, observation.status
     storage: StorageFacts | StorageUnreadable | None = None
-    if _needs_storage(observation, accepted):
+    start_at = ports.starts.due_at(JobKey(job.namespace, job.name), observation.now)
+    if _needs_storage(observation, accepted, is_queued=start_at is not None):
         target = await access.storage_target(ports, job, accepted)
         if isinstance(target, StorageTarget):
             operation = status.operation
@@ -228,6 +229,7 @@ async def gather_facts(ports: Ports, observation: Observation, accepted: Accepte
         code=accepted.code,
         ignored_code=accepted.ignored_code,
         named=accepted.revision,
+        start_at=start_at,
     )
 
 
@@ -275,10 +277,11 @@ async def _ask_standby(
     return answer
 
 
-def _needs_storage(observation: Observation, accepted: Accepted) -> bool:
+def _needs_storage(observation: Observation, accepted: Accepted, *, is_queued: bool) -> bool:
     """Tell whether the decision depends on the content of storage, or the job's conditions on whether it can be read.
 
-    While a driver runs it is not read, unless it could not be the last time, or a standby does not get ready.
+    While a driver runs it is not read, unless it could not be the last time, or a standby does not get ready. It was
+    read before a start began to wait for its turn, and is read again when that has come.
     """
     if accepted.spec is None:
         return False
@@ -290,7 +293,7 @@ def _needs_storage(observation: Observation, accepted: Accepted) -> bool:
     if observation.job.deletion_requested_at is not None and policy is not DeletionPolicy.SAVEPOINT:
         return policy is DeletionPolicy.DELETE
     if not accepted.spec.suspend:
-        return True
+        return not is_queued
     operation, driver = observation.status.operation, observation.status.driver
     if operation is None or driver is None or operation.epoch != driver.epoch or not _is_unanswered(operation):
         return False

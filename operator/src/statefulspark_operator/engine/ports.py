@@ -16,6 +16,7 @@ from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.engine.memory import FreedBytes, Memories, SavepointLists, SecretCache
 from statefulspark_operator.engine.rollouts import Rollouts
+from statefulspark_operator.engine.starts import Starts
 from statefulspark_operator.lifecycle.situation import Job
 from statefulspark_operator.render.base import USER_ID, Subject
 from statefulspark_operator.render.network_policy import Peers
@@ -42,6 +43,7 @@ class Ports:
         secrets: Secrets as they were read last.
         freed: What was deleted on storage so far.
         rollouts: The upgrades that run, and those that wait for their turn.
+        starts: The jobs that wait for their turn to start a driver.
         wake: Requests a pass of a job.
         follow_code: Watches the ConfigMap with a job's code (`OpenWatches.follow`); without watches it returns None.
         job_peers: Who may reach a driver beside the job's own pods; None if jobs get no NetworkPolicy.
@@ -63,6 +65,7 @@ class Ports:
     secrets: SecretCache = field(default_factory=SecretCache)
     freed: FreedBytes = field(default_factory=FreedBytes)
     rollouts: Rollouts = field(default_factory=Rollouts)
+    starts: Starts = field(default_factory=Starts)
     wake: Callable[[JobKey], None] = lambda _key: None
     follow_code: Callable[[JobKey, str | None], int | None] = lambda _key, _name: None
     job_peers: Peers | None = None

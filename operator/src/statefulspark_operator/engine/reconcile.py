@@ -6,21 +6,24 @@ decides again, and only that decision is recorded and carried out (docs/adr/0023
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from statefulspark import errors
 from statefulspark.contract.api import JobStatus
 
+from statefulspark_operator.api import names
 from statefulspark_operator.cluster import cache, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.engine import access, observe, perform, record, savepoints, staleness, tidy, validate
 from statefulspark_operator.engine.memory import LONGEST_POLL, Idle, JobMemory
 from statefulspark_operator.engine.observe import Observation
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import actions, decide, health
-from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
+from statefulspark_operator.lifecycle import decide, health
+from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision, Reason
+from statefulspark_operator.lifecycle.rules import start
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation
 from statefulspark_operator.telemetry.metrics import JobMetrics
@@ -64,6 +67,7 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
         StateUnknownError: A permission is missing; try again later.
     """
     memory, gauges = ports.memories.get(key), gauges or JobMetrics()
+    _wake(ports, ports.starts.call(ports.now()))
     try:
         after = await _from_cache(ports, key, memory, gauges)
         return after if after is not None else await _from_api_server(ports, key, memory, gauges)
@@ -89,7 +93,7 @@ async def _from_cache(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobM
     if memory.idle is not None and memory.idle.holds(_fingerprint(ports, key, observation), now):
         return _next_poll(memory, memory.idle, observation)
     memory.idle = None
-    if not observation.live:
+    if not observation.live and ports.starts.due_at(key, now) is None:
         return None  # A start follows, or something else that storage tells, which is read once.
     decided = await _decide(ports, key, observation, listed)
     if not staleness.only_reports(decided.situation, decided.decision):
@@ -109,6 +113,7 @@ async def _from_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges:
         if resource is None:
             gauges.remove(key)
             _wake(ports, ports.rollouts.forget(key))
+            ports.starts.leave(key)
             ports.memories.forget(key)
             access.forget(ports, key)
             ports.follow_code(key, None)
@@ -137,10 +142,34 @@ async def _decide(
     accepted = await validate.validate(ports, observation.resource, observation.status, checked)
     situation = savepoints.add_objects(ports, await observe.gather_facts(ports, observation, accepted), listed)
     savepoints_after = await savepoints.reconcile(ports, key, situation) if listed is not None else None
-    decision = decide.decide(situation)
+    situation, decision = _take_turn(ports, key, situation)
     image = resources.text(observation.resource, "spec", "image")
     _wake(ports, ports.rollouts.note(key, image, decision.status, situation.queued))
     return _Decided(observation, situation, decision, savepoints_after)
+
+
+def _take_turn(ports: Ports, key: JobKey, situation: Situation) -> tuple[Situation, Decision]:
+    """Decide, and let a start begin only if not too many others do. Nothing else that a decision does waits for its turn."""
+    decision = decide.decide(situation)
+    if not decision.creates_a_driver:
+        if decision.reason is not Reason.START_QUEUED:
+            ports.starts.leave(key)
+        return situation, decision
+    if not ports.starts.is_complete:
+        ports.starts.recall(_decided_starts(ports))
+    start_at = ports.starts.ask(key, situation.now, is_lost=start.was_lost(situation))
+    if start_at is None:
+        return situation, decision
+    queued = dataclasses.replace(situation, start_at=start_at)
+    return queued, decide.decide(queued)
+
+
+def _decided_starts(ports: Ports) -> Iterator[datetime]:
+    """Yield when the latest driver of each job was started, unless it was a standby before."""
+    for key in ports.cache.jobs():
+        driver = observe.read_status(ports.cache.get(resources.JOB, key.namespace, key.name) or {}).driver
+        if driver is not None and not names.standby_number(key.name, driver.pod):
+            yield driver.decided_at
 
 
 def _wake(ports: Ports, keys: Iterable[JobKey]) -> None:
@@ -185,9 +214,8 @@ async def _carry_out(ports: Ports, key: JobKey, decided: _Decided, gauges: JobMe
 def _after(ports: Ports, key: JobKey, decided: _Decided) -> timedelta:
     """Return the delay until the next pass, and note whether this one had nothing to do."""
     situation, decision, memory = decided.situation, decided.decision, ports.memories.get(key)
-    creates_a_driver = any(isinstance(act, actions.CreateDriver) for act in decision.actions)
     # The operator's own patch wakes nobody; a new pod's events do, and before them it has nothing to tell.
-    if staleness.records_a_step(situation, decision) and not creates_a_driver:
+    if staleness.records_a_step(situation, decision) and not decision.creates_a_driver:
         return AT_ONCE
     if decided.savepoints_after is not None:
         return min(decision.requeue_after, decided.savepoints_after)

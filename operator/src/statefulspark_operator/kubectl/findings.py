@@ -83,6 +83,7 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.STORAGE_UNREADABLE: _STORAGE,
     Reason.SAVEPOINT_AWAITED: "Look at it: kubectl get ssp -o wide; or name another one in spec.restore.source.",
     Reason.SAVEPOINT_MISSING: "Name a snapshot that is there in spec.restore.source, or put that one back.",
+    Reason.START_QUEUED: "Nothing: the job starts when its turn comes.",
     Reason.STARTING: _WAIT,
     Reason.RESUMING_START: _WAIT,
     Reason.EXECUTORS_REMOVED: _WAIT,

@@ -165,6 +165,8 @@ _HINDRANCES = frozenset(
     )
 )
 """Reasons of `Ready` for which a driver does not start or a change is not carried out, and which may pass."""
+_WAITS = frozenset(reason.word for reason in (Reason.UPGRADE_QUEUED, Reason.START_QUEUED))
+"""Reasons of `Ready` for which a job waits for others, and which pass by themselves."""
 _OF_UPGRADES = frozenset(reason.word for reason in (Reason.UPGRADE_BLOCKED, Reason.ROLLED_BACK, Reason.UPGRADE_ABORTED))
 """Reasons of `Stalled` that have an event of their own."""
 
@@ -181,7 +183,7 @@ def _obstacles(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) ->
         return
     if ready is None:
         return
-    if ready.reason == Reason.UPGRADE_QUEUED.word and _is_new(before, ready):
+    if ready.reason in _WAITS and _is_new(before, ready):
         yield Announcement(ready.reason, ready.message)
     is_ignored = ready.reason == Reason.CODE_IGNORED.word
     is_other_code = is_ignored and after.ignored_code != before.ignored_code

@@ -89,6 +89,7 @@ def _apply_rules(situation: Situation) -> Decision:
             or standby.note_ready(situation)
             or start.drop_superseded(situation, driver)
             or start.drop_lost_standby(situation, driver)
+            or start.await_turn(situation)
             or start.resume_start(situation, driver)
         )
     return _without_driver(situation)
@@ -138,6 +139,7 @@ def _without_driver(situation: Situation) -> Decision:
         or start.stay_stalled(situation)
         or start.stay_finished(situation)
         or start.back_off(situation)
+        or start.await_turn(situation)  # After all that needs no driver; storage is read when its turn has come.
     )
     if decision is not None:
         return decision

@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import Enum
 
 from statefulspark_operator.api.status import Phase, StatefulSparkJobStatus
-from statefulspark_operator.lifecycle.actions import Action
+from statefulspark_operator.lifecycle.actions import Action, CreateDriver
 
 AT_ONCE = timedelta(0)
 SOON = timedelta(seconds=1)
@@ -39,6 +39,11 @@ class Decision:
     status: StatefulSparkJobStatus
     actions: tuple[Action, ...] = ()
     requeue_after: timedelta = LATER
+
+    @property
+    def creates_a_driver(self) -> bool:
+        """Whether it creates the pod of a driver, which no standby becomes."""
+        return any(isinstance(act, CreateDriver) for act in self.actions)
 
 
 class Reason(Enum):
@@ -106,6 +111,7 @@ class Reason(Enum):
     STORAGE_UNREADABLE = "The content of storage is unknown, so no driver is started."
     SAVEPOINT_MISSING = "The savepoint to start from is not on storage."
     SAVEPOINT_AWAITED = "The SparkSavepoint to start from is not complete."
+    START_QUEUED = "The start waits for its turn: many jobs start, and only so many may in a minute."
     STARTING = "A driver is started."
     RESUMING_START = "A start that was recorded earlier is carried out."
     EXECUTORS_REMOVED = "Executors whose driver is over are removed, before the next driver asks for its own."

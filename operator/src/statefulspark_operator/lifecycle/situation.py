@@ -287,6 +287,7 @@ class Situation:
         code: Checksum of the code of the current spec, if it is in a ConfigMap; None if it is elsewhere.
         ignored_code: Checksum of what that ConfigMap has, if the spec pins other code, which is kept; None otherwise.
         named: Name of the revision that `spec` is; None if it is the hash of what `spec` means.
+        start_at: When its turn to start a driver is expected; None if it need not wait for other jobs (`pace`).
     """
 
     now: datetime
@@ -309,6 +310,7 @@ class Situation:
     code: str | None = None
     ignored_code: str | None = None
     named: str | None = None
+    start_at: datetime | None = None
 
     def stalled(self, reason: str, message: str) -> StallStatus:
         """Return the stall of what the resource requests now: neither its spec nor its code helps as they are."""

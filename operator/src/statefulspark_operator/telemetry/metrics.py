@@ -86,6 +86,7 @@ def operator_families(
     freed_bytes: Mapping[str, int] | None = None,
     upgrades_running: int = 0,
     upgrades_waiting: Mapping[str, int] | None = None,
+    starts_waiting: int = 0,
 ) -> tuple[Metric, ...]:
     """Return the metrics about the operator itself. Pure.
 
@@ -98,6 +99,7 @@ def operator_families(
         freed_bytes: Size of the files that it has deleted, by reason.
         upgrades_running: Number of upgrades that run.
         upgrades_waiting: Number of jobs whose change waits for others, by reason.
+        starts_waiting: Number of jobs whose start waits for its turn.
     """
     prefix = f"{PREFIX}operator"
     freed = CounterMetricFamily(
@@ -130,6 +132,9 @@ def operator_families(
         freed,
         GaugeMetricFamily(f"{prefix}_upgrades_running", "Upgrades that run.", upgrades_running),
         waiting,
+        GaugeMetricFamily(
+            f"{prefix}_starts_waiting", "Jobs whose start waits for its turn (StartQueued).", starts_waiting
+        ),
     )
 
 

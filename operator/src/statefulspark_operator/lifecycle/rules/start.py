@@ -161,6 +161,23 @@ def await_storage(situation: Situation) -> Decision:
     return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), SOON)
 
 
+def await_turn(situation: Situation) -> Decision | None:
+    """Do so many other jobs start that this one has to wait for its turn? A standby that takes over does not."""
+    if situation.start_at is None or situation.usable_standby is not None:
+        return None
+    message = (
+        "The start waits for its turn, because many jobs start at once. It is expected at about "
+        f"{situation.start_at:%H:%M:%S} UTC."
+    )
+    wait = max(situation.start_at - situation.now, AT_ONCE)
+    return Decision(Reason.START_QUEUED, message, _phase(situation), situation.status, (), wait)
+
+
+def was_lost(situation: Situation) -> bool:
+    """Tell whether a start replaces a driver that worked: it comes before new jobs, and before jobs that keep failing."""
+    return situation.intent is not None and situation.status.restarts.consecutive <= 1
+
+
 def refuse_missing_savepoint(situation: Situation, storage: StorageFacts) -> Decision | None:
     """Is the savepoint of the operator's own stop missing on storage?
 
