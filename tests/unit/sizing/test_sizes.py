@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -83,7 +84,7 @@ def test_the_first_limit_is_the_nearest_and_none_is_passed_already(asked: sizing
     if found is not None:
         factors = [limit.factor for limit in found.limits]
         assert factors == sorted(factors)
-        assert all(limit.factor >= 0.98 for limit in found.limits if limit.name != "requests")
+        assert all(limit.factor >= 0.98 for limit in found.limits)
 
 
 def test_pods_are_as_large_as_the_operator_makes_them() -> None:
@@ -137,3 +138,31 @@ def test_what_is_larger_than_what_was_measured_is_called_extrapolated() -> None:
 def test_a_pod_without_room_for_a_worker_is_refused_with_what_it_needs() -> None:
     with pytest.raises(errors.SpecRejectedError, match="2432 MiB at least with --pod-memory"):
         sizing.answer(a_sized_job(pod_memory_mib=1024))
+
+
+VAST: dict[str, Any] = {"keys": 2_000_000_000, "rows_per_s": 100_000, "pod_cores": 8, "pod_memory_mib": 16_384}
+
+
+@pytest.mark.parametrize(
+    ("others", "refusal"),
+    [
+        pytest.param({"retained": 500}, "500 retained checkpoints the driver needs", id="files of old checkpoints"),
+        pytest.param(
+            {"checkpoint_interval": timedelta(seconds=1)},
+            r"the limit checkpoints holds only 0\.\d+ times the job",
+            id="a checkpoint a second of a thousand partitions",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_with_what_to_change(others: dict[str, object], refusal: str) -> None:
+    assert sizing.answer(a_sized_job(**VAST)).figure("partitions").value > 500
+
+    with pytest.raises(errors.SpecRejectedError, match=refusal):
+        sizing.answer(a_sized_job(**VAST | others))
+
+
+def test_a_driver_gets_memory_for_the_files_of_its_checkpoints() -> None:
+    small, vast = sizing.answer(a_sized_job(keys=100_000_000)), sizing.answer(a_sized_job(**VAST | {"retained": 60}))
+
+    assert small.figure("driverMib").value == 1920
+    assert vast.figure("driverMib").value > 4096

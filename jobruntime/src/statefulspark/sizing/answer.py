@@ -41,7 +41,7 @@ class Limit(WireModel):
     """What keeps the planned job from growing."""
 
     name: str
-    """What is used up: `cores`, `memory`, `restart`, `keyGroups`, `requests`."""
+    """What is used up: `cores`, `memory`, `restart`, `keyGroups`, `requests`, `checkpoints`."""
     factor: float
     """How many times as many keys and rows this still holds."""
     what_then: str

@@ -119,4 +119,16 @@ WRITES_A_CHECKPOINT = Coefficient(15.0, "writes and listings a checkpoint, with 
 READS_A_CHECKPOINT = Coefficient(14.0, "reads a checkpoint, with its pruning", "bench.sizing", _SIZING)
 WRITES_A_SNAPSHOT = Coefficient(3.3, "writes a partition and snapshot of its state", "bench.sizing", _SIZING)
 SNAPSHOT_INTERVAL_S = Coefficient(60.0, "s", "Spark: spark.sql.streaming.stateStore.maintenanceInterval")
+FILE_BYTES = Coefficient(
+    64e6, "B of a state file at most", "Spark: RocksDB, target_file_size_base", certainty=Certainty.RULE
+)
+OBJECTS_A_FILE = Coefficient(
+    1.4, "objects on storage a file of a checkpoint", "bench.large_jobs", certainty=Certainty.ASSUMED
+)
+FILE_CORE_S = Coefficient(
+    20e-6, "s of a core a file of a checkpoint", "bench.large_jobs", certainty=Certainty.EXTRAPOLATED
+)
+"""The search for a checkpoint's files, and its manifest."""
+KEPT_FILE_BYTES = Coefficient(1000.0, "B of the driver's memory a file and checkpoint", "bench.large_jobs")
+KEPT_OBJECT_BYTES = Coefficient(300.0, "B of the driver's memory an object", "bench.large_jobs")
 WRITES_PER_S_LIMIT = Coefficient(3500.0, "writes a second below one prefix", "AWS: S3 request rate performance")

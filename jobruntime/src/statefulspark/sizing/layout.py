@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.sizing import coefficients
+from statefulspark.sizing import coefficients, objects
 from statefulspark.sizing.workload import StatefulOperator, Workload
 from statefulspark.state import cache, keygroups
 
@@ -23,7 +23,7 @@ JVM_SHARE, JVM_MIN_MIB, WORKER_MIB = 10, 384, 1024
 """Beside the heap: a tenth and at least 384 MiB for the JVM; 1 GiB for a worker. The operator has the same numbers."""
 HEAP_MIN_MIB, HEAP_CORE_MIB = 1024, 512
 DRIVER_MIB = 512
-"""The driver's own Python process, which plans."""
+"""The driver's own Python process, which plans, with the files of a small job; half of it is for them."""
 LEAST_PARTITIONS = 2
 MAX_INSTANCES = 1000
 
@@ -119,12 +119,13 @@ def pods(workload: Workload, least_partitions: int) -> Pods:
         least_partitions: Partitions that rows and restarts need.
 
     Raises:
-        SpecRejectedError: `SizeImpossible`: a pod of the given size has no room for a worker, or there would be too many.
+        SpecRejectedError: `SizeImpossible`: a pod of the given size has no room for a worker or the driver, or there would
+            be too many.
     """
     # A driver that does all the work, with as few cores as possible, if it can.
     for cores in range(max(LEAST_PARTITIONS, least_partitions), workload.pod_cores + 1):
         heap_mib, worker_mib = _heap_mib(cores), _worker_mib(workload, cores)
-        total_mib = beside_workers_mib(heap_mib) + DRIVER_MIB + cores * worker_mib
+        total_mib = beside_workers_mib(heap_mib) + driver_python_mib(workload, cores) + cores * worker_mib
         if total_mib <= workload.pod_memory_mib and worker_mib <= most_worker_mib():
             return Pods(
                 partitions=cores,
@@ -163,6 +164,13 @@ def _executors(workload: Workload, least_partitions: int) -> Pods:
             f"{keygroups.MAX_PARALLELISM_LIMIT} partitions at most: split it into several jobs, or allow larger pods with "
             "--pod-cores and --pod-memory.",
         )
+    driver_mib = beside_workers_mib(HEAP_MIN_MIB) + driver_python_mib(workload, partitions)
+    if driver_mib > workload.pod_memory_mib:
+        raise errors.SpecRejectedError(
+            "SizeImpossible",
+            f"With {partitions} partitions and {workload.retained} retained checkpoints the driver needs {driver_mib} MiB "
+            "to know their files: retain fewer with --checkpoint-retention-count, or allow larger pods with --pod-memory.",
+        )
     heap_mib, worker_mib = _heap_mib(cores), _worker_mib(workload, partitions)
     return Pods(
         partitions=partitions,
@@ -173,8 +181,16 @@ def _executors(workload: Workload, least_partitions: int) -> Pods:
         worker_mib=worker_mib,
         pod_mib=beside_workers_mib(heap_mib) + cores * worker_mib,
         driver_heap_mib=HEAP_MIN_MIB,
-        driver_mib=beside_workers_mib(HEAP_MIN_MIB) + DRIVER_MIB,
+        driver_mib=driver_mib,
     )
+
+
+def driver_python_mib(workload: Workload, partitions: int) -> int:
+    """Return the memory of the driver's Python, which knows the files of all retained checkpoints and all objects."""
+    files = objects.files(workload, partitions, rate(workload).interval_s)
+    of_files = workload.retained * coefficients.KEPT_FILE_BYTES.value
+    of_objects = coefficients.OBJECTS_A_FILE.value * coefficients.KEPT_OBJECT_BYTES.value
+    return max(DRIVER_MIB, DRIVER_MIB // 2 + math.ceil(files * (of_files + of_objects) / MIB))
 
 
 def worker_room_mib(workload: Workload, cores: int) -> int:

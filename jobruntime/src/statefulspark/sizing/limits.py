@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from statefulspark import errors
 from statefulspark.sizing import coefficients, layout, objects, times
 from statefulspark.sizing.answer import Limit
 from statefulspark.sizing.workload import Workload
@@ -14,7 +15,11 @@ FAR = 1e6
 
 
 def limits(workload: Workload, rate: layout.Rate, pods: layout.Pods) -> tuple[Limit, ...]:
-    """Return how many times as many keys and rows a plan holds, by what is used up, the nearest first."""
+    """Return how many times as many keys and rows a plan holds, by what is used up, the nearest first.
+
+    Raises:
+        SpecRejectedError: `SizeImpossible`: requests or checkpoints do not fit into their time as it is.
+    """
     state_mib = layout.state_bytes(workload) / layout.MIB
     beside = layout.beside_workers_mib(pods.heap_mib) + (layout.DRIVER_MIB if pods.instances == 0 else 0)
     room_mib = min((workload.pod_memory_mib - beside) // pods.cores, layout.most_worker_mib())
@@ -28,6 +33,11 @@ def limits(workload: Workload, rate: layout.Rate, pods: layout.Pods) -> tuple[Li
         ),
         Limit(name="keyGroups", factor=pods.key_groups / pods.partitions, what_then=_MORE_GROUPS),
         Limit(name="requests", factor=coefficients.WRITES_PER_S_LIMIT.value / writes, what_then=_MORE_PREFIXES),
+        Limit(
+            name="checkpoints",
+            factor=workload.checkpoint_interval_s / checkpoint_s(workload, rate, pods),
+            what_then=_LONGER_INTERVALS,
+        ),
     ]
     goal, within_s = times.goal(workload), workload.restart_within_s
     if within_s is not None and goal.is_reachable:
@@ -35,8 +45,20 @@ def limits(workload: Workload, rate: layout.Rate, pods: layout.Pods) -> tuple[Li
         reading_s = times.read_s(workload, pods.partitions)
         factor = math.inf if reading_s == 0 else left_s / reading_s
         reached.append(Limit(name="restart", factor=factor, what_then=_MORE_CORES))
+    for limit in reached:
+        if limit.factor < 1 and limit.what_then in (_MORE_PREFIXES, _LONGER_INTERVALS):
+            raise errors.SpecRejectedError(
+                "SizeImpossible",
+                f"With {pods.partitions} partitions, the limit {limit.name} holds only {limit.factor:.2f} times the job. "
+                f"{limit.what_then}",
+            )
     rounded = [limit.model_copy(update={"factor": round(min(limit.factor, FAR), 2)}) for limit in reached]
     return tuple(sorted(rounded, key=lambda limit: limit.factor))
+
+
+def checkpoint_s(workload: Workload, rate: layout.Rate, pods: layout.Pods) -> float:
+    """Return the time of a core that the driver needs for a checkpoint: to find its files, and to write them down."""
+    return objects.files(workload, pods.partitions, rate.interval_s) * coefficients.FILE_CORE_S.value
 
 
 _MORE_CORES = (
@@ -51,5 +73,10 @@ _MORE_GROUPS = (
     "canonical savepoint between: set it before the operator first runs."
 )
 _MORE_PREFIXES = (
-    "The object store answers 503 for a while and spreads the prefix by itself; longer batches need fewer requests."
+    "The object store answers 503 for a while and spreads the prefix by itself; longer batches need fewer requests "
+    "(--batch-interval)."
+)
+_LONGER_INTERVALS = (
+    "A checkpoint takes longer than the time from one to the next: make that longer with --checkpoint-interval, or split "
+    "the job into several."
 )

@@ -40,7 +40,8 @@ def answer(workload: Workload) -> SizeAnswer:
     """Return the size of a job.
 
     Raises:
-        SpecRejectedError: `SizeImpossible`: the pods of the given size have no room, or there would be too many.
+        SpecRejectedError: `SizeImpossible`: the pods of the given size have no room, there would be too many, or the
+            requests or checkpoints of the job do not fit into their time.
     """
     goal, rate = times.goal(workload), layout.rate(workload)
     pods = layout.pods(workload, max(rate.least_partitions, goal.least_partitions))
@@ -175,7 +176,7 @@ def _pods(plan: _Plan, disk_gib: int) -> tuple[Figure, ...]:
         _count("cores", pods.cores, "cores of each executor", certain),
         _mib("executorMib", pods.pod_mib, f"{beside} MiB JVM, {worker}", certain),
         _mib(
-            "driverMib", pods.driver_mib, "it plans and does no work; measured with few partitions", Certainty.ASSUMED
+            "driverMib", pods.driver_mib, "it plans, and knows the files of all retained checkpoints", Certainty.ASSUMED
         ),
         _mib("totalMib", pods.total_mib, "all pods; a standby and a warm upgrade need it once more", certain),
         Figure(

@@ -58,6 +58,13 @@ def local_bytes(workload: Workload) -> float:
     return checkpoint_bytes(workload) * coefficients.LOCAL_PER_STORED.value
 
 
+def files(workload: Workload, partitions: int, interval_s: float) -> float:
+    """Return how many files a checkpoint names: of each partition the changes since a snapshot, its state, and checksums."""
+    changes = coefficients.SNAPSHOT_INTERVAL_S.value / interval_s
+    of_state = 1 + checkpoint_bytes(workload) / partitions / coefficients.FILE_BYTES.value
+    return partitions * 2 * (changes + of_state + 1)
+
+
 def requests(workload: Workload, partitions: int, interval_s: float) -> Requests:
     """Return the requests of an hour."""
     batches, checkpoints = HOUR_S / interval_s, HOUR_S / workload.checkpoint_interval_s
