@@ -3,7 +3,7 @@
 The operator's own passes decide, in front of a cluster, drivers and storage in memory, and with a simulated clock
 (`tests/support/fleetworld.py`). Needs nothing but Python:
 
-    PYTHONPATH=tests/support python -m bench.fleet_starts --jobs 1000
+    PYTHONPATH=tests/support python -m bench.fleet_starts --jobs 300
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def beside_new_ones(fleet: FleetWorld) -> str:
 def main() -> None:
     """Play all cases, and print what happened."""
     parser = machine.parser("fleet_starts", __doc__)
-    parser.add_argument("--jobs", type=int, default=1000, help="number of jobs (default: %(default)s)")
-    parser.add_argument("--per-minute", type=int, default=300, help="starts in a minute (default: %(default)s)")
+    parser.add_argument("--jobs", type=int, default=300, help="number of jobs (default: %(default)s)")
+    parser.add_argument("--per-minute", type=int, default=90, help="starts in a minute (default: %(default)s)")
     parser.add_argument("--case", choices=CASES, action="append", help="play only this one; repeatable")
     options = parser.parse_args()
     rows, single = [], []
