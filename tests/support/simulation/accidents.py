@@ -40,6 +40,7 @@ def store_failover_to_replica(world: Outside, choice: int) -> None:
         late = sorted(key for key, stored in newest.items() if state.get(key) is not stored)
         state |= {key: newest[key] for key in late if world.random.random() < ARRIVED}
     world.put_state_back(state)
+    world.is_torn = True
 
 
 def root_synced_over_itself(world: Outside, choice: int) -> None:
@@ -185,8 +186,8 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     The status of the driver says which checkpoint that is. The one with the highest number may be of an older life, where
     the root was copied over that. A driver that dies before storage has answered may have completed one more, which the list
     shows. A sink that shows each batch may have rows after that checkpoint, and then
-    docs/sinks.md says that the start is refused. A folder may lack rows whose loss was accepted before, and then
-    docs/howto/disaster-recovery.md says so.
+    docs/sinks.md says that the start is refused. A folder may lack rows whose loss was accepted before, and a bucket objects
+    of before its failover, and then docs/howto/disaster-recovery.md says so.
     """
     world.live_on()
     left = world.newest_checkpoint()
@@ -196,7 +197,7 @@ def back_to_what_a_restore_left(world: Outside, choice: int) -> None:
     world.kill_all()
     reference = f"checkpoint:{max([left, *world.checkpoints_of(epoch)])}"
     offset = world.offset_of(reference)
-    is_refused = world.shows_beyond(offset) or bool(world.given_up)
+    is_refused = world.shows_beyond(offset) or bool(world.given_up) or world.is_torn
     mistake, regret = world.word("by mistake"), world.word("regretted")
     world.allow_again(mistake, 0)
     world.started(a_restore(empty=True, nonce=mistake))

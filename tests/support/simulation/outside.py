@@ -144,6 +144,8 @@ class Outside(Simulation):
         """Requests to take the sink over; each counts once."""
         self.given_up: set[int] = set()
         """The records whose loss a person has accepted."""
+        self.is_torn = False
+        """Whether drivers ran on while the bucket went back, so that it may have later objects without earlier ones."""
         self.wrong: list[str] = []
         """What an accident has seen that must not be."""
         self.backup: str | None = None
