@@ -44,7 +44,7 @@ _DECISIONS = ("golden/operator/test_decisions.py", *_unit("operator", "rules"))
 GROUPS = (
     Group(
         "coordinator",
-        (*_room("coordinator", "machine", "model"), *_room("contract", "retained")),
+        _room("coordinator", "machine", "model"),
         ("unit/coordinator",),
     ),
     Group("statistics", _room("coordinator", "stats"), _unit("coordinator", "stats", "stats_counts")),
@@ -83,7 +83,7 @@ GROUPS = (
     Group(
         "contract",
         _room("contract", "base", "config", "manifest"),
-        _unit("contract", "contract", "documents", "settings"),
+        (*_unit("contract", "contract", "documents", "settings"), *_unit("coordinator", "retaining")),
     ),
     Group(
         "declarations",
