@@ -378,7 +378,7 @@ class Outside(Simulation):
 
     def shows_beyond(self, offset: int) -> bool:
         """Tell whether readers have seen rows after a record that nobody takes back: a start from it is refused."""
-        return not self.withdraws and self.visible == "batch" and len(self.target.rows) > offset
+        return not self.withdraws and self.visible == "batch" and self.number_shown() > offset
 
     def offset_of(self, reference: str) -> int:
         """Return how many records a snapshot has."""
