@@ -3,13 +3,14 @@
 A job joins the line in the pass that would start its driver, so its storage can be read and nothing else holds it up. First
 come the jobs whose driver was lost, then new jobs and those that fail again and again; within each of the two, namespaces
 take turns. A job looks again at the time that it was told, from the cache and without storage. Each pass of any job calls
-those whose turn has come. A turn that is not used soon is over, so that a job which cannot start holds up nobody.
+those whose turn has come. A turn expires, so a job that cannot start holds up nobody.
 
-Memory alone holds the line. What was spent of the pace is recalled from the statuses, so that the next operator continues.
+The line is in memory only. The next operator recalls from the statuses which starts were made, and keeps the same pace.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -28,18 +29,20 @@ class _Line:
 
     jobs: dict[str, dict[JobKey, None]] = field(default_factory=dict)
     share: FairShare = field(default_factory=FairShare)
-    length: int = 0
+
+    @property
+    def length(self) -> int:
+        """Number of jobs in it."""
+        return sum(map(len, self.jobs.values()))
 
     def add(self, key: JobKey) -> None:
         self.jobs.setdefault(key.namespace, {})[key] = None
-        self.length += 1
 
     def remove(self, key: JobKey) -> None:
         waiting = self.jobs.get(key.namespace, {})
         if key not in waiting:
             return
         del waiting[key]
-        self.length -= 1
         if not waiting:
             del self.jobs[key.namespace]
             self.share.forget_others(self.jobs)
@@ -70,8 +73,8 @@ class Starts:
     def recall(self, starts: Iterable[datetime]) -> None:
         """Count starts that were made before this operator began."""
         self.is_complete = True
-        for at in sorted(starts):
-            self.pace = self.pace.spend(at) if self.pace is not None else None
+        if self.pace is not None:  # Without a pace nothing is read: the starts may be a generator over all statuses.
+            self.pace = functools.reduce(Pace.spend, sorted(starts), self.pace)
 
     def call(self, now: datetime) -> tuple[JobKey, ...]:
         """Return the jobs whose turn has come; they have left the line.
@@ -81,7 +84,7 @@ class Starts:
         """
         called = []
         while self.pace is not None and self._due and self.pace.due_at(now, ahead=0) <= now:
-            key = (self._lost if self._lost.length else self._others).next()
+            key = (self._lost if self._lost.jobs else self._others).next()
             self.leave(key)
             self._called[key] = now
             self.pace = self.pace.spend(now)

@@ -22,7 +22,7 @@ class Pace:
 
     Attributes:
         per_minute: Number of starts in a minute, at least 1.
-        full_at: When the bucket is full again if nobody starts until then.
+        full_at: Time at which the bucket is full again, without further starts.
     """
 
     per_minute: int
