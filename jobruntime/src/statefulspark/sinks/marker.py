@@ -196,7 +196,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         raise _replaced_error(stored, context, where)
     if not own.takes_over:
         raise _refusal(relation, stored, context, where, withdraws=withdraws)
-    if (stored.lineage, stored.epoch, stored.claim) == (own.lineage, context.committing_epoch, context.claim):
+    if stored == stored.opened_by(context):
         return stored  # The request comes twice: the right has counted, and the driver has committed since.
     if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
         return _begun_after(_beginning_beside_others(stored, context, withdraws=withdraws), context)
