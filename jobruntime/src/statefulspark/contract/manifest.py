@@ -471,7 +471,7 @@ def restored_batches(queries: Sequence[QueryEntry]) -> Mapping[str, int]:
 
 
 def untried(restored: Mapping[str, int], batches: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the queries whose restored state nobody has loaded yet, sorted: they have not committed a batch since.
+    """Return the queries that have not committed a batch since the start, sorted. Nobody has loaded their restored state.
 
     Args:
         restored: See `restored_batches`.

@@ -46,7 +46,7 @@ def limits(workload: Workload, rate: layout.Rate, pods: layout.Pods) -> tuple[Li
         factor = math.inf if reading_s == 0 else left_s / reading_s
         reached.append(Limit(name="restart", factor=factor, what_then=_MORE_CORES))
     for limit in reached:
-        if limit.factor < 1 and limit.what_then in (_MORE_PREFIXES, _LONGER_INTERVALS):
+        if limit.factor < 1 and limit.name in _OF_TIME:
             raise errors.SpecRejectedError(
                 "SizeImpossible",
                 f"With {pods.partitions} partitions, the limit {limit.name} holds only {limit.factor:.2f} times the job. "
@@ -61,6 +61,8 @@ def checkpoint_s(workload: Workload, rate: layout.Rate, pods: layout.Pods) -> fl
     return objects.files(workload, pods.partitions, rate.interval_s) * coefficients.FILE_CORE_S.value
 
 
+_OF_TIME = frozenset({"requests", "checkpoints"})
+"""Limits that a job cannot be beyond: what does not fit into its time waits longer and longer."""
 _MORE_CORES = (
     "Ask again with the larger numbers, and rescale to the partitions of that answer: a start with other partitions."
 )
