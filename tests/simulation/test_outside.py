@@ -66,7 +66,7 @@ def test_a_target_that_goes_back_to_another_life_is_refused_although_the_state_h
 
 
 def test_a_folder_whose_lost_batches_were_given_up_goes_on_although_they_stay_lost() -> None:
-    """Who comes after the start that gave them up commits the batches after them again, and looks for those before."""
+    """The next start commits the batches after them again. Each commit looks for the batch before it."""
     kinds = moves.Kind
     given_up = moves.Move(kinds.START, 13, None), moves.Move(kinds.ACCIDENT, 39, None, name="sink_went_back")
     renamed = moves.Move(kinds.ACCIDENT, 37, None, name="job_renamed_from_savepoint")

@@ -26,6 +26,7 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.recovery import damage
 
 if TYPE_CHECKING:
+    from statefulspark.contract.manifest import QueryEntry
     from statefulspark.driver.loop import JobLoop
     from statefulspark.driver.starting import start_parts
     from statefulspark.sinks.base import TwoPhaseSink
@@ -391,12 +392,12 @@ class Outside(Simulation):
 
     def begins_at(self, driver: OutsideDriver) -> int:
         """Return the record from which a driver goes on, or would have if it had not been refused."""
-        restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
+        restored = _restored_by(driver)
         return int(json.loads(restored.offsets[0])["offset"]) if restored is not None and restored.offsets else 0
 
     def restored_root(self, driver: OutsideDriver) -> str | None:
         """Return the key of the query whose state a driver goes on from, or would have; None if it has found none."""
-        restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
+        restored = _restored_by(driver)
         if restored is None:
             return None
         source = driver.sought.source
@@ -407,14 +408,11 @@ class Outside(Simulation):
 
     def without_file(self, driver: OutsideDriver, first: int) -> set[int]:
         """Return the records from one on whose rows no file of the folder has, of the state that a driver goes on from."""
-        root = self.restored_root(driver)
-        restored = next((query for query in driver.sought.queries if query.uid == QUERY), None)
+        restored, root = _restored_by(driver), self.restored_root(driver)
         if root is None or restored is None:
             return set()
-        rows, waiting = (
-            truth.read_cut(self.site.bucket, root, restored.batch_id).rows,
-            self.oracle.waiting(OUTPUT, root, SINK),
-        )
+        rows = truth.read_cut(self.site.bucket, root, restored.batch_id).rows
+        waiting = self.oracle.waiting(OUTPUT, root, SINK)
         return {row[0] for row in rows if row[0] >= first and row not in waiting}
 
     def end_of(self, batch: int, generation: int, driver: OutsideDriver) -> int | None:
@@ -525,6 +523,11 @@ class Outside(Simulation):
             self.tried()
         for rule in invariants.OUTSIDE:
             self.judge_of_effects.note(rule.__name__, rule(self))
+
+
+def _restored_by(driver: OutsideDriver) -> QueryEntry | None:
+    """Return the query whose state a driver goes on from, or would have; None if it has found none."""
+    return next((query for query in driver.sought.queries if query.uid == QUERY), None)
 
 
 def script_of(seed: int, *names: str) -> tuple[moves.Move, ...]:
