@@ -291,6 +291,18 @@ def test_opening_removes_the_orphans_of_the_latest_batches(folder: stores.Memory
     assert {info.key for info in folder.list("")} == kept | prepared | {files_commits.SINK, files_commits.commit_key(7)}
 
 
+def test_files_of_a_batch_that_may_be_committed_again_are_no_orphans(folder: stores.MemoryStore, clock: Clock) -> None:
+    """Another copy of the state has committed the batch, and this one has its own rows under that number."""
+    commit(folder, at(5, epoch=2), 1)
+    stage(folder, at(5, epoch=1), 2)
+    before = {info.key for info in folder.list(files_orphans.DATA)}
+    clock.now = datetime.now(UTC) + 2 * HOUR
+
+    sink_in(folder).open(replace(at(6), expected=Expected(written=((5, 1),))))
+
+    assert {info.key for info in folder.list(files_orphans.DATA)} == before
+
+
 def a_rollback(folder: stores.MemoryStore, *, committed_through: int = 7) -> None:
     """Commit batches in generation 1, then open the folder in generation 2 after batch 4."""
     for batch in range(committed_through + 1):

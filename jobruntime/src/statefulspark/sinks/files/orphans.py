@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -64,8 +64,15 @@ def orphans(files: Iterable[ObjectInfo], commits: Mapping[int, BatchCommit], *, 
     return tuple(keys)
 
 
-def sweep(store: ObjectStore, *, through: int, now: datetime) -> None:
+def sweep(store: ObjectStore, *, through: int, prepared: Collection[tuple[int, int]], now: datetime) -> None:
     """Delete orphans of the latest batches up to `through` that have files of several drivers of one generation.
+
+    Args:
+        store: Rooted at the sink's uri.
+        through: The last batch.
+        prepared: Batches that may be committed again, each with the epoch that wrote it: another copy of the state may have
+            committed others under their numbers.
+        now: UTC.
 
     Cost: one or two LISTs, and a GET per batch with such files.
     """
@@ -74,7 +81,9 @@ def sweep(store: ObjectStore, *, through: int, now: datetime) -> None:
     by_generation: dict[tuple[str, str], dict[str, list[ObjectInfo]]] = {}
     for info in (info for folder in folders for info in store.list(folder)):
         match = _FILE.match(info.key.rpartition("/")[2])
-        if match and first <= int(match["batch"]) <= through:
+        if match is None or (int(match["batch"]), int(match["epoch"])) in prepared:
+            continue
+        if first <= int(match["batch"]) <= through:
             epochs = by_generation.setdefault((match["batch"], match["generation"]), {})
             epochs.setdefault(match["epoch"], []).append(info)
     old: list[ObjectInfo] = []

@@ -128,7 +128,8 @@ class FilesMachine(Machine[FilesSink]):
         store = self.store(context)
         commits.claim_folder(store, context)
         publishing.withdraw(store, context)
-        orphans.sweep(store, through=context.batch_id, now=clock.utc_now())
+        prepared = context.expected.written
+        orphans.sweep(store, through=context.batch_id, prepared=prepared, now=clock.utc_now())
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Make the batch visible with one PUT, after two GETs and a HEAD for each of its files; no effect if it is visible.
