@@ -75,6 +75,26 @@ def test_a_folder_whose_lost_batches_were_given_up_goes_on_although_they_stay_lo
     _live(745568, (*given_up, moves.Move(kinds.KILL, 35, 2), renamed, *later))
 
 
+def test_a_right_to_continue_another_job_gives_up_no_row_that_the_target_has_lost_before_the_start() -> None:
+    """The target fails over before the driver notices, and the job is renamed: the refusal then is the first to tell."""
+    kinds = moves.Kind
+    begun = moves.Move(kinds.START, 12, 15), moves.Move(kinds.AGE, 24, None)
+    failed_over = moves.Move(kinds.ACCIDENT, 59, 2, name="sink_failover")
+    renamed = moves.Move(kinds.ACCIDENT, 43, None, name="job_renamed_from_savepoint")
+
+    _live(752620, (*begun, failed_over, renamed))
+
+
+def test_a_right_that_was_given_for_rows_after_the_state_does_not_answer_for_a_marker_that_is_lost_meanwhile() -> None:
+    """Then it is unknown which rows are there, and the refusal of the next start tells."""
+    kinds = moves.Kind
+    begun = moves.Move(kinds.START, 24, None), moves.Move(kinds.AGE, 18, None), moves.Move(kinds.AGE, 48, 60)
+    put_back = moves.Move(kinds.ACCIDENT, 0, 2, name="store_put_back")
+    cleaned = moves.Move(kinds.ACCIDENT, 42, None, name="sink_marker_lost")
+
+    _live(752839, (*begun, put_back, cleaned))
+
+
 def _seeds(config: pytest.Config) -> Iterable[int]:
     one, first = config.getoption("simulation_seed"), config.getoption("simulation_first")
     return [one] if one is not None else range(first, first + config.getoption("simulation_seeds") // SEEDS_FOR_ONE)

@@ -234,7 +234,7 @@ WITHOUT_SPARK = (
         _usage(
             "RestoreMissing",
             "--restore-nonce needs --restore-uri, --restore-checkpoint-id or --restore-empty, and --restore-again needs "
-            "one of them, --ownership TakeOver or --restore-repeat-output-of; add it.",
+            "one of them, --ownership TakeOver, --restore-repeat-output-of or --restore-lose-output-of; add it.",
         ),
         2,
         flags=(*STORAGE, "--restore-again"),

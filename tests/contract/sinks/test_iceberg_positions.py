@@ -14,6 +14,7 @@ from icebergshop import SCHEMA, Shop
 from pyarrow import Table as Rows
 from statefulspark import errors
 from statefulspark.contract.manifest import Position
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks import standing
 
 
@@ -150,7 +151,7 @@ def test_a_rollback_that_leaves_nothing_to_tell_the_position_is_refused_and_the_
     shop.table.maintenance.expire_snapshots().by_ids(older).commit()
     with pytest.raises(errors.StateUnknownError, match=r"IcebergMarkerMissing.*the table was set back to a snapshot"):
         shop.sink.open(shop.at(2, epoch=2))
-    word = replace(shop.at(2, epoch=2), descent=standing.SinkLineage(sinkcontexts.OWN, takes_over=True))
+    word = replace(shop.at(2, epoch=2), descent=standing.SinkLineage(sinkcontexts.OWN, rights=frozenset(SinkRight)))
     shop.sink.open(word)
     assert reached(shop) == -1
 

@@ -81,7 +81,7 @@ def test_a_system_that_lost_more_than_is_kept_is_noticed_at_the_next_commit(plac
     assert (running.value.reason, started.value.reason) == ("SinkBehind", "SinkBehind")
     assert place.world.read() == [0]
 
-    following = place.start(RestoreConfig(repeat_output_of=NAMED), visible=visible)
+    following = place.start(RestoreConfig(lose_output_of=NAMED), visible=visible)
     run(following, 1)
     assert place.world.read()[-1] == 5
 
@@ -107,7 +107,7 @@ def test_a_folder_that_loses_what_waits_in_it_is_refused_also_while_a_driver_run
 ) -> None:
     """A right is about what was lost before the start."""
     folder = storage.open_store(str(place.world.recipe["uri"]), place.options)
-    driver = place.start(RestoreConfig(repeat_output_of=right))
+    driver = place.start(RestoreConfig(lose_output_of=right))
     run(driver, 1)
     before = {info.key for info in folder.list("data")}
     driver.batch()

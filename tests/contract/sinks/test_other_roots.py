@@ -11,11 +11,13 @@ from s3server import S3Server
 from sinkcontexts import at
 from sinkworlds import World
 from statefulspark import errors
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.standing import SinkLineage
 
 KINDS = ("files", "kafka", "postgres", "iceberg")
 OLD, NEW = "0ld", "new"
+TAKING = frozenset({SinkRight.REPEAT})
 
 
 @pytest.fixture(params=KINDS)
@@ -81,7 +83,7 @@ def test_rows_of_a_root_that_the_sink_does_not_know_are_never_taken_for_committe
     assert world.read() == [0, 1, 2]
 
     for epoch in (1, 2):
-        world.sink.open(in_new(world, epoch - 2, epoch=epoch, takes_over=epoch == 1))
+        world.sink.open(in_new(world, epoch - 2, epoch=epoch, rights=TAKING if epoch == 1 else frozenset()))
         own = in_new(world, epoch - 1, epoch=epoch)
         world.sink.commit(world.prepared(own, [100 + epoch]), own)
 
@@ -98,7 +100,7 @@ def test_a_sink_that_is_ahead_of_the_cut_withdraws_or_refuses(world: World) -> N
         ) as refused:
             world.sink.open(in_new(world, 0, cut=0))
         assert refused.value.reason == "SinkAhead"
-    start = in_new(world, 0, cut=0, takes_over=not withdraws(world))
+    start = in_new(world, 0, cut=0, rights=frozenset() if withdraws(world) else TAKING)
     world.sink.open(start)
     own = replace(start, batch_id=1)
     world.sink.commit(world.prepared(own, [100]), own)

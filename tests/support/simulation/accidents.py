@@ -15,6 +15,7 @@ from simulation.drivers import NAMED, QUERY
 from simulation.purging import purge
 from simulation.sites import OUTPUT, Content
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks.files import orphans
 
 if TYPE_CHECKING:
@@ -56,8 +57,12 @@ def root_synced_over_itself(world: Outside, choice: int) -> None:
 
 
 def sink_failover(world: Outside, choice: int) -> None:
-    """The target is served by a replica that lacks the last commits, rows and markers alike; drivers go on."""
+    """The target is served by a replica that lacks the last commits, rows and markers alike; drivers go on.
+
+    The page tells to look for commits of a folder that were on their way; here they went to the old primary.
+    """
     world.put_sink_back(world.recent(choice).content)
+    world.drop_requests_to_folder()
 
 
 def sink_restored_to_backup(world: Outside, choice: int) -> None:
@@ -233,19 +238,23 @@ def back_and_forward(world: Outside, choice: int) -> None:
 
 
 def job_renamed_from_savepoint(world: Outside, choice: int) -> None:
-    """A job of another name starts from a savepoint of this one, in front of the same target; this one is gone."""
+    """A job of another name starts from a savepoint of this one, in front of the same target; this one is gone.
+
+    The right to continue it gives up no row, so the start is refused if the target has lost some since the last commit.
+    """
     world.run_batches(choice)
     savepoint = world.taken()
     if savepoint is None:
         return
-    offset = world.offset_of(savepoint)
+    offset, is_whole = world.offset_of(savepoint), len(world.moments) == world.sound
     if choice % 3:
         world.live_on()
+        is_whole = invariants.is_settled(world.last)
     world.kill_all()
     world.name = "orders"
     if choice % 2:
         world.allow_again("renamed", offset)
-        world.promised = ELSEWHERE
+        world.promised = ELSEWHERE if is_whole else ""
     world.started(a_restore(snapshot=savepoint, nonce="renamed", repeat_output_of=NAMED if choice % 2 else ()))
 
 
@@ -382,7 +391,7 @@ def whole_job_moved(world: Outside, choice: int) -> None:
         world.stopped()
         world.kill_all()
         if name != world.name:
-            world.take_the_sink(RestoreConfig())
+            world.take_the_sink(RestoreConfig(), SinkRight.REPEAT)
         world.move_root(area, name)
         world.started()
 

@@ -23,6 +23,7 @@ from simulation.sites import OUTPUT, Bodies, Content, Moment, Site, Stored
 from simulation.world import Judge, Simulation
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.rights import SinkRight
 from statefulspark.recovery import damage
 
 if TYPE_CHECKING:
@@ -143,6 +144,8 @@ class Outside(Simulation):
         """The record from which on rows may come again, by the name of the request that says so."""
         self.said: set[str] = set()
         """Requests to take the sink over; each counts once."""
+        self.given: set[SinkRight] = set()
+        """The rights that a person has given since the first of the refusals that followed each other."""
         self.given_up: set[int] = set()
         """The records whose loss a person has accepted."""
         self.is_torn = False
@@ -210,10 +213,11 @@ class Outside(Simulation):
         """Note that a person has accepted the loss of records."""
         self.given_up |= set(range(first, end))
 
-    def take_the_sink(self, restore: RestoreConfig) -> None:
-        """Ask for a restore from now on, with a right to repeat the output of the sink that was not given before."""
-        rights = {"repeat_output_of": NAMED, "takes_over_as": self.word("the sink")}
-        self.restore = restore.model_copy(update=rights)
+    def take_the_sink(self, restore: RestoreConfig, *given: SinkRight) -> None:
+        """Ask for a restore from now on, with rights for the sink, under a name for which none was used."""
+        repeated, lost = (NAMED if right in given else () for right in (SinkRight.REPEAT, SinkRight.LOSE))
+        asked = {"repeat_output_of": repeated, "lose_output_of": lost, "takes_over_as": self.word("the sink")}
+        self.restore = restore.model_copy(update=asked)
 
     def move_root(self, area: str, name: str) -> None:
         """Copy the folder of the job with a tool that deletes what its new place had before, and go on there."""
@@ -245,6 +249,10 @@ class Outside(Simulation):
         Requests to the state may come later still: nobody needs to wait for them.
         """
         self.clock.forward(EXPIRED_S)
+        self.drop_requests_to_folder()
+
+    def drop_requests_to_folder(self) -> None:
+        """Lose the requests to the folder that are on their way."""
         for site in self.sites:
             site.network.late[:] = [late for late in site.network.late if not late.key.startswith(f"{OUTPUT}/")]
 

@@ -7,8 +7,9 @@ when no other one is looked at. A simulation that does not find it would prove n
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 from unittest import mock
 
 from faultrig import engine, faults, ledger, truth
@@ -18,6 +19,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, content, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Position, ReservationRecord, SnapshotKind
+from statefulspark.contract.rights import SinkRight
 from statefulspark.driver.output import commit, job_sinks, sink_rights
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
@@ -252,7 +254,7 @@ def a_sink_that_is_named_is_not_sent_what_was_kept_for_it() -> contextlib.Abstra
     honest = marker.Marker.opened_by
 
     def opened_by(stored: marker.Marker, context: SinkContext) -> marker.Marker:
-        after = stored.counting(context.position) if context.descent.takes_over else stored
+        after = stored.counting(context.position) if context.descent.rights else stored
         return honest(after, context)
 
     return mock.patch.object(marker.Marker, "opened_by", opened_by)
@@ -262,7 +264,7 @@ def a_folder_that_is_named_leaves_out_files_that_it_has() -> contextlib.Abstract
     honest = publishing._files_there
 
     def files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> tuple[PartFile, ...]:
-        return () if context.descent.takes_over else honest(store, prepared, context)
+        return () if context.descent.rights else honest(store, prepared, context)
 
     return mock.patch.object(publishing, "_files_there", files_there)
 
@@ -295,10 +297,9 @@ def a_driver_that_ran_names_the_batch_that_it_knows() -> contextlib.AbstractCont
     honest = marker._by_right
 
     def by_right(
-        context: SinkContext, where: str, after: Position | None, *, withdraws: bool, is_running: bool, has: str = ""
+        context: SinkContext, where: str, after: Position | None, needed: Collection[SinkRight], **words: Any
     ) -> str:
-        del is_running
-        return honest(context, where, after, withdraws=withdraws, is_running=False, has=has)
+        return honest(context, where, after, needed, **words | {"is_running": False})
 
     return mock.patch.object(marker, "_by_right", by_right)
 

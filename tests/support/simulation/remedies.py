@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from restores import a_restore
 from simulation import invariants
+from statefulspark.contract import rights
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.rights import SinkRight
 
 if TYPE_CHECKING:
     from simulation.outside import Outside, OutsideDriver
@@ -43,6 +45,7 @@ def follow(world: Outside, choice: int, newest: Moment, ended: OutsideDriver | N
         ended: A driver that has ended with a refusal while it ran; None if the first refusal is one of a start.
     """
     world.promised = DISASTER
+    world.given.clear()
     driver = ended or world.tried()
     for turn in range(TURNS):
         reason, message = driver.refusal
@@ -57,11 +60,10 @@ def follow(world: Outside, choice: int, newest: Moment, ended: OutsideDriver | N
 
 def _ahead(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
     """Start from the newest state; or go on from this one, without the rows after it or beside them."""
-    del message
     if choice % 3 == 0 and _asked(driver).source is None:
         world.put_state_back(dict(newest.state))
     else:
-        _go_on_after(world, driver, world.begins_at(driver), choice)
+        _go_on_after(world, driver, message, world.begins_at(driver), choice)
 
 
 def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
@@ -73,7 +75,7 @@ def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choic
             return
         after = _give_up(world, driver, message)
         world.site.taken_over_at = after
-        _go_on_after(world, driver, after, choice)
+        _go_on_after(world, driver, message, after, choice)
 
 
 def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
@@ -101,7 +103,7 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
             staged = _STAGED.match(message)
             before = world.end_of(int(staged["batch"]) - 1, int(staged["generation"]), driver) if staged else end
             world.given_up |= world.without_file(driver, min(before or 0, end))
-        world.take_the_sink(_asked(driver) if gone else RestoreConfig())
+        _give_rights(world, _asked(driver) if gone else RestoreConfig(), message)
 
 
 def _marker_missing(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
@@ -110,7 +112,7 @@ def _marker_missing(world: Outside, driver: OutsideDriver, message: str, choice:
         world.let_requests_expire()
         world.put_sink_back(newest.content)
     elif AFTER in message:
-        _go_on_after(world, driver, _give_up(world, driver, message), choice)
+        _go_on_after(world, driver, message, _give_up(world, driver, message), choice)
 
 
 def _taken(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
@@ -122,18 +124,25 @@ def _taken(world: Outside, driver: OutsideDriver, message: str, choice: int, new
     else:
         after = _give_up(world, driver, message)
         world.site.taken_over_at = world.begins_at(driver) if world.withdraws else after
-        _go_on_after(world, driver, after, choice)
+        _go_on_after(world, driver, message, after, choice)
 
 
 def _give_up(world: Outside, driver: OutsideDriver, message: str) -> int:
-    """Accept that rows are missing, as far as a refusal says so; return the records after which the sink then goes on."""
+    """Accept that rows are missing, if a refusal asks for it; return the records after which the sink then goes on."""
     words = message.rpartition(AFTER)[2]
     named, after = _BATCH.match(words), _named(world, driver, words)
     last_batch = int(named["batch"]) if named else -1 if words.startswith("nothing") else None
-    world.give_up(world.number_shown(last_batch), after)
-    if FILES in message:
-        world.given_up |= world.without_file(driver, after)
+    if SinkRight.LOSE in rights.offered(message):
+        world.give_up(world.number_shown(last_batch), after)
+        if FILES in message:
+            world.given_up |= world.without_file(driver, after)
     return after
+
+
+def _give_rights(world: Outside, restore: RestoreConfig, message: str) -> None:
+    """Start with the rights that a refusal offers, beside those that were given for a refusal before it."""
+    world.given |= rights.offered(message).keys()
+    world.take_the_sink(restore, *world.given)
 
 
 def _asked(driver: OutsideDriver) -> RestoreConfig:
@@ -142,13 +151,13 @@ def _asked(driver: OutsideDriver) -> RestoreConfig:
     return asked if asked.source is not None and driver.sought.restore_skipped is None else RestoreConfig()
 
 
-def _go_on_after(world: Outside, driver: OutsideDriver, offset: int, choice: int) -> None:
+def _go_on_after(world: Outside, driver: OutsideDriver, message: str, offset: int, choice: int) -> None:
     """Start as the refused start would have, and name the sink; its rows from a record on were removed, or come again."""
     if choice % 2:
         world.remove_rows(offset)
     else:
         world.allow_again(world.word("rows that stay"), offset)
-    world.take_the_sink(_asked(driver))
+    _give_rights(world, _asked(driver), message)
 
 
 def _named(world: Outside, driver: OutsideDriver, words: str) -> int:

@@ -11,6 +11,7 @@ from restores import a_restore
 from statefulspark import errors
 from statefulspark.cli import main, options, run
 from statefulspark.contract import config
+from statefulspark.contract.rights import SinkRight
 
 _JOB = 'import statefulspark as ss\njob = ss.Job("words")\njob.run()\n'
 
@@ -70,8 +71,8 @@ def test_every_flag_arrives(job_file: Path) -> None:
         "--checkpoint-tolerable-failures 7 --checkpoint-retention-count 9 --checkpoint-retention-max-age 2h "
         "--checkpoint-prune-delay 90s --checkpoint-history-limit 7 --restore-checkpoint-id 41 --restore-claim-mode Claim "
         "--restore-drop-state old --restore-drop-state older --restore-repeat-output-of orders/table "
-        "--restore-repeat-output-of orders/log --api-port 0 --master local[2] --rehearsal PlanOnly --conf spark.a=1 "
-        "--conf spark.b=x=y --parameter input=/data --parameter empty="
+        "--restore-repeat-output-of orders/log --restore-lose-output-of orders/table --api-port 0 --master local[2] "
+        "--rehearsal PlanOnly --conf spark.a=1 --conf spark.b=x=y --parameter input=/data --parameter empty="
     )
 
     built = run.build_config(_args(job_file, *flags.split()))
@@ -97,6 +98,7 @@ def test_every_flag_arrives(job_file: Path) -> None:
             drop_state=("old", "older"),
             claim_mode=config.ClaimMode.CLAIM,
             repeat_output_of=("orders/table", "orders/log"),
+            lose_output_of=("orders/table",),
         ),
         engine=config.EngineConfig(master="local[2]", conf={"spark.a": "1", "spark.b": "x=y"}),
         api_port=0,
@@ -262,13 +264,21 @@ def test_again_is_another_wish_each_time_and_counts_as_done_for_the_same_command
     assert first.source == plain.source
 
 
-@pytest.mark.parametrize("word", [("--ownership", "TakeOver"), ("--restore-repeat-output-of", "orders/table")])
+@pytest.mark.parametrize(
+    "word",
+    [
+        ("--ownership", "TakeOver"),
+        ("--restore-repeat-output-of", "orders/table"),
+        ("--restore-lose-output-of", "orders/table"),
+    ],
+)
 def test_again_says_a_word_once_more(job_file: Path, word: tuple[str, ...]) -> None:
     plain, again = _restore(job_file, *word), _restore(job_file, *word, "--restore-again")
 
     assert (plain.word, plain.once_key, again.once_key) == ("start", None, None)
     assert again.word.startswith("again at 20")
-    assert again.repeat_key("orders/table") != plain.repeat_key("orders/table")
+    for right in SinkRight:
+        assert right.key(again.word, "orders/table") != right.key(plain.word, "orders/table")
 
 
 @pytest.mark.parametrize("flags", [("--restore-again",), ("--restore-nonce", "july")])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import statefulspark
 from statefulspark.cli import main
-from statefulspark.contract import flagnames
-from statefulspark.sinks import marker
+from statefulspark.contract import flagnames, rights
+from statefulspark.contract.rights import SinkRight
 
 _SOURCES = sorted(Path(statefulspark.__file__).parent.rglob("*.py"))
 _FIELD = re.compile(r"(?<![\w.@])(?:restore|storage|driver|job|checkpoint)\.(?!run\b|hook\b|query\b)[a-z]\w*[A-Za-z]\b")
@@ -66,13 +66,20 @@ def test_a_sentence_reads_well_in_flags() -> None:
     )
 
 
-def test_rights_are_named_as_options() -> None:
+@pytest.mark.parametrize(
+    "needed",
+    [
+        {SinkRight.REPEAT: ["orders/table", "orders/log"]},
+        {SinkRight.LOSE: ["orders/log"]},
+        {SinkRight.REPEAT: ["orders/table"], SinkRight.LOSE: ["orders/table", "orders/log"]},
+    ],
+)
+def test_rights_are_named_as_options(needed: dict[SinkRight, list[str]]) -> None:
     told = (
-        f"Start with {marker.rights(['orders/table', 'orders/log'])}, then change restore.nonce to give it again (on the "
-        f"command line {marker.option(['orders/table'])} --restore-again)."
+        f"Start with {rights.described(needed)}, then change restore.nonce to give it again (on the "
+        f"command line {rights.options({SinkRight.REPEAT: ['orders/table']})} --restore-again)."
     )
 
     assert flagnames.name_flags(told) == (
-        "Start with --restore-repeat-output-of orders/table --restore-repeat-output-of orders/log, then add "
-        "--restore-repeat-output-of orders/table --restore-again."
+        f"Start with {rights.options(needed)}, then add --restore-repeat-output-of orders/table --restore-again."
     )

@@ -43,6 +43,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "restore.claimMode": "IGNORE",
         "storage.ownership": "IGNORE",
         "restore.repeatOutputOf": "IGNORE",
+        "restore.loseOutputOf": "IGNORE",
         "savepoint.location": "RELOAD",
         "savepoint.schedule": "RELOAD",
         "savepoint.retention.count": "RELOAD",

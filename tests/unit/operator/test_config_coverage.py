@@ -36,6 +36,7 @@ EXPOSED = {
     "restore.dropState": "restore.dropState",
     "restore.claimMode": "restore.claimMode",
     "restore.repeatOutputOf": "restore.repeatOutputOf",
+    "restore.loseOutputOf": "restore.loseOutputOf",
     "engine.conf": "sparkConf",
     "savepointLocation": "savepoint.location",
     "rehearsal": "upgrade.rehearsal",

@@ -15,6 +15,7 @@ from sinkcontexts import at as own_at
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.sinks.files import orphans as files_orphans
@@ -115,7 +116,7 @@ def test_files_that_the_folder_has_lost_are_named_and_never_listed(folder: store
         sink_in(folder).commit(transaction, by_epoch(at(5), by))
 
     assert refused.value.reason == "StagedRowsMissing"
-    assert "snapshot that is as old as the folder; or start with --restore-repeat-output-of" in refused.value.message
+    assert "snapshot that is as old as the folder; or start with --restore-lose-output-of" in refused.value.message
     assert committed(folder) == []
 
 
@@ -127,7 +128,7 @@ def test_somebody_who_takes_the_sink_over_goes_on_without_the_files_that_are_los
     folder.delete_many([lost.path])
     context = by_epoch(at(5), 4)
 
-    sink_in(folder).commit(transaction, replace(context, descent=replace(context.descent, takes_over=True)))
+    sink_in(folder).commit(transaction, replace(context, descent=replace(context.descent, rights=frozenset(SinkRight))))
     sink_in(folder).commit(transaction, context)  # A restart, without the word.
 
     assert [one.files for one in files_commits.read_commits(folder)] == [(kept,)]
@@ -364,7 +365,7 @@ TWIN = "claim at the other site"
         pytest.param(replace(at(4), claim=TWIN), id="another copy of the state, with the same epoch"),
         pytest.param(replace(at(4, epoch=4), claim=TWIN), id="another copy, with a newer epoch"),
         pytest.param(
-            replace(at(4), lineage="other", descent=SinkLineage("other", 2, takes_over=True)),
+            replace(at(4), lineage="other", descent=SinkLineage("other", 2, rights=frozenset(SinkRight))),
             id="the job of another root",
         ),
     ],
@@ -377,7 +378,7 @@ def test_a_commit_that_meets_another_opener_at_the_last_moment_stays_invisible(
     theirs = stage(folder, replace(other, batch_id=5), 2)
 
     def meanwhile() -> None:
-        sink_in(folder).open(replace(other, descent=replace(other.descent, takes_over=True)))
+        sink_in(folder).open(replace(other, descent=replace(other.descent, rights=frozenset(SinkRight))))
         if is_committed:
             sink_in(folder).commit(theirs, replace(other, batch_id=5))
 
@@ -401,15 +402,15 @@ def test_a_folder_that_is_taken_back_has_the_batches_of_who_took_it_last(
 ) -> None:
     """Each says the word, and commits batches that the other one has committed too."""
     commit(folder, at(5), 3)
-    word = replace(other, descent=replace(other.descent, takes_over=True))
+    word = replace(other, descent=replace(other.descent, rights=frozenset(SinkRight)))
     sink_in(folder).open(word)
     for batch in range(5, 9):
         commit(folder, replace(word, batch_id=batch), 1)
     epoch = word.epoch + 1
-    back = by_epoch(replace(at(6), descent=replace(CONTEXT.descent, generation=2, takes_over=True)), epoch)
+    back = by_epoch(replace(at(6), descent=replace(CONTEXT.descent, generation=2, rights=frozenset(SinkRight))), epoch)
 
     with pytest.raises((errors.SpecRejectedError, errors.FencedError), match=r"SinkOpenedElsewhere|SinkTaken|Epoch 9"):
-        sink_in(folder).open(replace(back, descent=replace(back.descent, takes_over=False)))
+        sink_in(folder).open(replace(back, descent=replace(back.descent, rights=frozenset())))
     sink_in(folder).open(back)
     commit(folder, replace(back, batch_id=7, epoch=epoch), 3)
 
@@ -420,11 +421,11 @@ def test_a_prepared_batch_takes_the_place_of_one_of_the_root_from_which_the_fold
     folder: stores.MemoryStore,
 ) -> None:
     left = stage(folder, at(6), 3)
-    theirs = replace(at(4, epoch=9), lineage="other", descent=SinkLineage("other", 2, takes_over=True))
+    theirs = replace(at(4, epoch=9), lineage="other", descent=SinkLineage("other", 2, rights=frozenset(SinkRight)))
     sink_in(folder).open(theirs)
     for batch in range(5, 8):
         commit(folder, replace(theirs, batch_id=batch), 1)
-    back = by_epoch(replace(at(6), descent=replace(CONTEXT.descent, generation=2, takes_over=True)), 4)
+    back = by_epoch(replace(at(6), descent=replace(CONTEXT.descent, generation=2, rights=frozenset(SinkRight))), 4)
 
     sink_in(folder).open(back)
     sink_in(folder).commit(left, back)
@@ -437,7 +438,7 @@ def test_a_loss_that_somebody_accepts_leaves_no_gap_in_the_numbers(folder: store
     for batch in range(3):
         commit(folder, at(batch), 1)
     lost = Expected(own_at(2, 5), own_at(2, 4))
-    context = replace(by_epoch(at(6), 4), expected=lost, descent=replace(CONTEXT.descent, takes_over=True))
+    context = replace(by_epoch(at(6), 4), expected=lost, descent=replace(CONTEXT.descent, rights=frozenset(SinkRight)))
 
     sink_in(folder).open(context)
 

@@ -42,6 +42,10 @@ def anyway() -> RestoreConfig:
     return RestoreConfig(repeat_output_of=NAMED)
 
 
+def without() -> RestoreConfig:
+    return RestoreConfig(lose_output_of=NAMED)
+
+
 class World:
     """A bucket with the state of the job, and a sink apart from it."""
 
@@ -262,6 +266,7 @@ def test_a_copy_that_takes_the_sink_back_sends_what_its_state_had_prepared(kind:
     assert world.shown[-2:] == seen(1, 5, 6)
     if kind == "files":
         assert world.shown == seen(1, *range(7)), "what the other copy has written since is withdrawn"
+        assert all(world.files.values()), "no row is left out"
         assert all(world.files[batch] != before[batch] for batch in (5, 6))
     world.batches(again, 1)
     again.checkpoint()
@@ -464,16 +469,19 @@ def test_a_sink_that_lost_more_than_is_kept_is_refused_with_the_batches(kind: st
     backup()
     driver.batch(1)
     with pytest.raises(
-        errors.StateUnknownError, match=r"has batch 0 .* had batch 8 .*--restore-repeat-output-of"
+        errors.StateUnknownError, match=r"has batch 0 .* had batch 8 .*--restore-lose-output-of"
     ) as refused:
         world.commit(driver)
     with pytest.raises(errors.StateUnknownError) as again:
         world.start()
 
-    assert (refused.value.reason, again.value.reason) == ("SinkBehind", "SinkBehind")
+    with pytest.raises(errors.StateUnknownError) as not_for_that:
+        world.start(anyway())
+    refusals = refused, again, not_for_that
+    assert [refusal.value.reason for refusal in refusals] == ["SinkBehind", "SinkBehind", "SinkBehind"]
     assert world.shown == seen(1, 0)
 
-    following = world.start(anyway())
+    following = world.start(without())
     world.batches(following, 1)
     following.checkpoint()
     assert world.shown[0] == "1/0"

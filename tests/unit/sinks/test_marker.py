@@ -9,6 +9,7 @@ import pytest
 from sinkcontexts import OWN, a_marker, a_sink_context, at
 from statefulspark import errors
 from statefulspark.contract.manifest import Position, SinkOpening
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import sink as kafka
 from statefulspark.sinks.marker import Marker, open_marker, require_newest
@@ -75,7 +76,7 @@ def test_a_sink_that_began_after_a_state_that_had_opened_it_lacks_what_that_stat
 
 @pytest.mark.parametrize("withdraws", [True, False], ids=["files", "others"])
 def test_an_opening_by_right_that_comes_twice_leaves_what_the_driver_has_committed_since(withdraws: bool) -> None:
-    context = replace(CONTEXT, descent=SinkLineage(OWN, 2, takes_over=True))
+    context = replace(CONTEXT, descent=SinkLineage(OWN, 2, rights=frozenset(SinkRight)))
     opened = open_marker(a_marker(at(2, 9), epoch=3), context, "the target", withdraws=withdraws)
     since = opened.counting(at(2, 6))
 
@@ -205,9 +206,9 @@ def test_a_start_says_which_rows_the_job_has_no_more_and_a_driver_that_runs_says
     of_folder = rf"{gone}, nor those of later batches whose files are not in the folder\. "
 
     with pytest.raises(marker.SinkBehindError, match=told):
-        open_marker(a_marker(at(2, 1), epoch=4), context, "the table")
+        open_marker(a_marker(at(2, 1), epoch=3), context, "the table")
     with pytest.raises(marker.SinkBehindError, match=of_folder):
-        open_marker(a_marker(at(2, 1), epoch=4), context, "the folder", withdraws=True)
+        open_marker(a_marker(at(2, 1), epoch=3), context, "the folder", withdraws=True)
     with pytest.raises(marker.SinkBehindError, match="if it is started again, the refusal names those"):
         require_newest(a_marker(at(2, 1), epoch=4), context, "the table")
 
@@ -219,7 +220,7 @@ def test_a_start_names_no_rows_of_a_sink_that_went_back_to_batches_which_the_sta
     gone = r"no longer has the rows up to batch 3 \(generation 2\) that are missing there: batch 9 \(generation 1\) is"
 
     with pytest.raises(marker.SinkBehindError, match=gone):
-        open_marker(a_marker(at(1, 9), epoch=4), context, "the table")
+        open_marker(a_marker(at(1, 9), epoch=3), context, "the table")
 
 
 @pytest.mark.parametrize("withdraws", [False, True], ids=["others", "files"])
@@ -246,7 +247,7 @@ def test_a_sink_that_was_opened_and_had_committed_nothing_is_missed_if_its_marke
 
 
 WENT_BACK = SinkLineage(OWN, 3, line=(at(2, 4), at(1, 3)), went_back=2)
-BESIDE = SinkLineage(OWN, 3, line=(at(2, 4), at(1, 3)), takes_over=True)
+BESIDE = SinkLineage(OWN, 3, line=(at(2, 4), at(1, 3)), rights=frozenset(SinkRight))
 
 
 @pytest.mark.parametrize("descent", [WENT_BACK, BESIDE], ids=["it went back on purpose", "somebody has said so"])
@@ -284,7 +285,7 @@ def test_a_sink_of_another_branch_goes_on_with_what_it_has_of_the_drivers_genera
 def test_of_a_sink_that_is_taken_over_from_others_the_state_alone_says_what_was_committed(
     stored: Marker, known: Position | None, kept_after: Position | None, reached: tuple[Position, ...]
 ) -> None:
-    descent = SinkLineage(OWN, 2, line=(at(1, 6),), takes_over=True)
+    descent = SinkLineage(OWN, 2, line=(at(1, 6),), rights=frozenset(SinkRight))
     context = replace(CONTEXT, batch_id=9, descent=descent, expected=Expected(known, kept_after, was_opened=True))
     opened = open_marker(stored, context, "the table")
     assert (opened.committed, opened.epoch, opened.lineage) == (reached, 4, OWN)
@@ -297,7 +298,7 @@ def test_a_folder_that_others_have_written_to_is_sent_all_that_the_state_has_sin
 
 
 def test_what_an_ancestor_had_prepared_for_a_sink_without_a_commit_is_sent_by_whoever_takes_it_over() -> None:
-    descent = SinkLineage("new", 1, cuts=(at(2, 5),), takes_over=True)
+    descent = SinkLineage("new", 1, cuts=(at(2, 5),), rights=frozenset(SinkRight))
     context = replace(CONTEXT, descent=descent, expected=Expected(was_opened=True))
     assert not open_marker(None, context, "the table").covers(context)
 

@@ -19,7 +19,8 @@ from sinkcontexts import a_written_query
 from sinkdrivers import JOB, NAMED, OUTPUT, QUERY, ROWS, Driver, MemoryFiles, visible
 from snapshots import Clock, Job
 from statefulspark import errors
-from statefulspark.contract import config
+from statefulspark.contract import config, rights
+from statefulspark.contract.rights import SinkRight
 from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import recovery
 from statefulspark.sinks import marker
@@ -197,12 +198,38 @@ def test_a_marker_of_the_other_job_that_is_lost_is_asked_for_by_what_the_savepoi
     _, snapshot = the_first_job(world)
     assert world.ledger is not None
     world.ledger.markers.clear()
-    with pytest.raises(errors.SpecRejectedError, match=r"SinkOfAnotherJob.*the job default/flights"):
+    with pytest.raises(errors.SpecRejectedError, match=r"SinkOfAnotherJob.*the job default/flights") as refused:
         world.driver(OTHER, snapshot=snapshot)
-    new = world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
+    with pytest.raises(errors.StateUnknownError, match="SinkMarkerMissing"):
+        world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
+    assert set(rights.offered(refused.value.message)) == {SinkRight.REPEAT, SinkRight.LOSE}
+    new = world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED, lose_output_of=NAMED)
     new.batch(1)
     new.checkpoint()
     assert world.values == rows(*range(6))
+
+
+def test_rows_that_the_sink_of_the_other_job_has_lost_are_not_given_up_by_the_word_that_continues_it() -> None:
+    """The word for a new name is written before anybody knows that the target has lost rows."""
+    world = World("ledger")
+    assert world.ledger is not None
+    old, _ = the_first_job(world)
+    kept_rows, kept_markers = list(world.ledger.rows), dict(world.ledger.markers)
+    for _ in range(3):
+        old.batch(2)
+        old.checkpoint()
+    snapshot = old.savepoint()
+    world.ledger.rows, world.ledger.markers = kept_rows, kept_markers
+
+    with pytest.raises(errors.StateUnknownError, match="SinkBehind") as refused:
+        world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
+    assert set(rights.offered(refused.value.message)) == {SinkRight.LOSE}
+    assert world.values == rows(*range(4))
+
+    new = world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED, lose_output_of=NAMED)
+    new.batch(1)
+    new.checkpoint()
+    assert world.values[-ROWS:] == rows(11)
 
 
 def test_a_sink_that_tells_no_target_begins_under_another_name_and_is_compared_from_then_on() -> None:

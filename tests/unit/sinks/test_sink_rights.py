@@ -1,4 +1,4 @@
-"""`restore.repeatOutputOf`: each right is of one sink and counts once, however long it stays in manifests."""
+"""`restore.repeatOutputOf` and `loseOutputOf`: a right is of one sink and counts once, however long manifests have it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from sinkcontexts import a_written_query
 from sinkdrivers import NAMED, QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
-from statefulspark.contract import config, flagnames
+from statefulspark.contract import config, flagnames, rights
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.rights import SinkRight
 from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.driver.starting import sink_comparison, start_parts
 from statefulspark.recovery import recovery
@@ -18,6 +19,7 @@ from statefulspark.testing.stores import MemoryStore
 from toldsinks import MarkedSink
 
 HAS_RIGHT = RestoreConfig(repeat_output_of=NAMED)
+OFFER = rights.described({SinkRight.REPEAT: NAMED})
 AGAIN = RestoreConfig(repeat_output_of=NAMED, takes_over_as="2")
 ONE, OTHER = "one", "other"
 OPENS, REFUSED = True, False
@@ -74,10 +76,10 @@ def test_the_one_that_lost_a_sink_does_not_take_it_again(starts: list[tuple[str,
 def test_a_refusal_tells_that_the_right_was_used(reason: str, restore: RestoreConfig, is_told: bool) -> None:
     driver = Driver(MemoryStore("memory://bucket"), Clock(), HAS_RIGHT)
     again = Driver(driver.job.bucket, Clock(), HAS_RIGHT)
-    rights = SinkRights.read(restore, again.plan.carried_out)
+    granted = SinkRights.read(restore, again.plan.carried_out)
 
-    with pytest.raises(errors.SpecRejectedError) as raised, rights.explaining(NAMED[0]):
-        raise errors.SpecRejectedError(reason, "It is another's.")
+    with pytest.raises(errors.SpecRejectedError) as raised, granted.explaining(NAMED[0]):
+        raise errors.SpecRejectedError(reason, f"It is another's. Start with {OFFER}.")
 
     assert raised.value.reason == reason
     assert ("change restore.nonce to give it again" in raised.value.message) is is_told
@@ -89,10 +91,10 @@ def test_who_is_to_give_a_right_again_is_told_that_an_old_restore_would_be_carri
 ) -> None:
     """The restore stands in the manifest since long, and the operator does not tell the driver of it any more."""
     in_git = restore.model_copy(update={"repeat_output_of": NAMED})
-    rights = SinkRights.read(in_git, ("spring", in_git.repeat_key(NAMED[0])))
+    granted = SinkRights.read(in_git, ("spring", SinkRight.REPEAT.key(in_git.word, NAMED[0])))
 
-    with pytest.raises(errors.SpecRejectedError) as raised, rights.explaining(NAMED[0]):
-        raise errors.SpecRejectedError("SinkAhead", "It is ahead.")
+    with pytest.raises(errors.SpecRejectedError) as raised, granted.explaining(NAMED[0]):
+        raise errors.SpecRejectedError("SinkAhead", f"It is ahead. Start with {OFFER}.")
 
     assert raised.value.message.endswith("If it was carried out before, remove it first.")
     told = flagnames.name_flags(raised.value.message)
@@ -101,26 +103,47 @@ def test_who_is_to_give_a_right_again_is_told_that_an_old_restore_would_be_carri
 
 def test_another_error_is_left_as_it_is() -> None:
     driver = Driver(MemoryStore("memory://bucket"), Clock(), HAS_RIGHT)
-    rights = SinkRights.read(HAS_RIGHT, driver.job.boot(HAS_RIGHT).carried_out)
+    granted = SinkRights.read(HAS_RIGHT, driver.job.boot(HAS_RIGHT).carried_out)
 
-    with pytest.raises(errors.SpecRejectedError, match=r"It is not there\.$"), rights.explaining(NAMED[0]):
+    with pytest.raises(errors.SpecRejectedError, match=r"It is not there\.$"), granted.explaining(NAMED[0]):
         raise errors.SpecRejectedError("TableMissing", "It is not there.")
 
 
-@pytest.mark.parametrize(
-    ("carried_out", "granted", "spent"),
-    [
-        ((), {"a/b", "c/d"}, set()),
-        (("repeatOutputOf start a/b",), {"c/d"}, {"a/b"}),
-        (("repeatOutputOf start a/b", "repeatOutputOf start c/d"), set(), {"a/b", "c/d"}),
-        (("repeatOutputOf other a/b",), {"a/b", "c/d"}, set()),
-    ],
-    ids=["none was used", "a name that is added later counts for itself", "both were used", "used under another name"],
-)
-def test_each_right_counts_for_itself(carried_out: tuple[str, ...], granted: set[str], spent: set[str]) -> None:
-    rights = SinkRights.read(RestoreConfig(repeat_output_of=("a/b", "c/d")), carried_out)
+def test_a_loss_that_was_accepted_once_is_not_accepted_again() -> None:
+    """Whoever has left the right in the manifest is told that it was used, and does not lose other rows by it."""
+    bucket, clock, sink = MemoryStore("memory://bucket"), Clock(), MarkedSink(visible="checkpoint")
+    word = RestoreConfig(lose_output_of=NAMED)
+    driver = Driver(bucket, clock, sink=sink)
+    for restore in (word, RestoreConfig(lose_output_of=NAMED, takes_over_as="2")):
+        kept = sink.marker
+        for _ in range(4):
+            driver.batch(2)
+            driver.checkpoint()
+        sink.marker = kept
+        with pytest.raises(errors.StateUnknownError, match="SinkBehind") as refused:
+            Driver(bucket, clock, RestoreConfig() if restore is word else word, sink=sink)
+        assert ("used --restore-lose-output-of for delays/out before" in refused.value.message) is (restore is not word)
+        driver = Driver(bucket, clock, restore, sink=sink)
 
-    assert (set(rights.granted), set(rights.spent)) == (granted, spent)
+
+@pytest.mark.parametrize(
+    ("carried_out", "used"),
+    [
+        pytest.param((), "", id="none was used"),
+        pytest.param(("repeatOutputOf start a/b",), "repeat a/b", id="a name that is added later counts for itself"),
+        pytest.param(("loseOutputOf start a/b",), "lose a/b", id="each kind counts for itself"),
+        pytest.param(("repeatOutputOf start a/b", "repeatOutputOf start c/d"), "repeat a/b, repeat c/d", id="two were"),
+        pytest.param(("repeatOutputOf other a/b",), "", id="used under another name"),
+    ],
+)
+def test_each_right_counts_for_itself(carried_out: tuple[str, ...], used: str) -> None:
+    given = {"repeat a/b": (SinkRight.REPEAT, "a/b"), "repeat c/d": (SinkRight.REPEAT, "c/d")}
+    given["lose a/b"] = SinkRight.LOSE, "a/b"
+    spent = {given[name] for name in used.split(", ") if name}
+
+    read = SinkRights.read(RestoreConfig(repeat_output_of=("a/b", "c/d"), lose_output_of=("a/b",)), carried_out)
+
+    assert (set(read.granted), set(read.spent)) == (set(given.values()) - spent, spent)
 
 
 def test_a_right_that_stays_in_the_manifest_repeats_no_row_twice() -> None:

@@ -171,8 +171,8 @@ _options = commands.together(
                     help="start with empty state although there are checkpoints"),
     commands.option("--restore-again", is_flag=True, one_of="request", section=_RESTORE,
                     help="do it although it was done before. Without this option the same restore is done once, so that a "
-                    "restart continues the job, and --ownership TakeOver and --restore-repeat-output-of count once; "
-                    "not for commands that restart by themselves"),
+                    "restart continues the job, and --ownership TakeOver, --restore-repeat-output-of and "
+                    "--restore-lose-output-of count once; not for commands that restart by themselves"),
     commands.option("--restore-nonce", metavar="NAME", one_of="request", section=_RESTORE,
                     help="a name for the restore: the same restore is done once for each name"),
     commands.option("--restore-claim-mode", type=values.Word(config.ClaimMode), section=_RESTORE,
@@ -185,6 +185,9 @@ _options = commands.together(
                     help="write to this sink although it holds output of another state, or output newer than what is "
                     "restored; that output stays, and may be repeated. Also: this job continues the one with another "
                     "name whose state it starts from; repeatable"),
+    commands.option("--restore-lose-output-of", type=_SinkName(), multiple=True, metavar="QUERY/SINK", section=_RESTORE,
+                    help="go on although this sink has lost rows that the job cannot send again; they stay missing; "
+                    "repeatable"),
     commands.option("--master", metavar="MASTER", section="Spark", help="local[*] when omitted"),
     commands.option("--conf", type=values.PAIR, multiple=True, metavar="NAME=VALUE", section="Spark",
                     help="a Spark setting; repeatable"),
@@ -289,12 +292,13 @@ def _put_restore(merged: _Fields, given: Mapping[str, Any]) -> None:
     """Apply the source to start from; it replaces that of the file, whose nonce names another restore."""
     option = next((name for name in _SOURCES if given[name]), None)
     again, nonce = given["restore_again"], given["restore_nonce"]
-    takes_over = given["ownership"] is config.OwnershipMode.TAKE_OVER or bool(given["restore_repeat_output_of"])
-    if option is None and (nonce or (again and not takes_over)):
+    gives_right = given["restore_repeat_output_of"] or given["restore_lose_output_of"]
+    counts_once = given["ownership"] is config.OwnershipMode.TAKE_OVER or gives_right
+    if option is None and (nonce or (again and not counts_once)):
         raise errors.SpecRejectedError(
             "RestoreMissing",
             "--restore-nonce needs --restore-uri, --restore-checkpoint-id or --restore-empty, and --restore-again needs "
-            "one of them, --ownership TakeOver or --restore-repeat-output-of; add it.",
+            "one of them, --ownership TakeOver, --restore-repeat-output-of or --restore-lose-output-of; add it.",
         )
     now = clock.utc_now()
     if option is not None:

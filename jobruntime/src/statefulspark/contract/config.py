@@ -17,6 +17,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from statefulspark import durations
 from statefulspark.contract import layout
 from statefulspark.contract.base import Duration, WireModel
+from statefulspark.contract.rights import SinkRight
 
 ENV_CONFIG = "STATEFULSPARK_CONFIG"
 ENV_TOKEN = "STATEFULSPARK_TOKEN"  # noqa: S105 - the name of a variable, not a secret
@@ -133,8 +134,6 @@ class CheckpointConfig(WireModel):
         return period
 
 
-REPEAT_RIGHT = "repeatOutputOf "
-"""Begins the key of a right to repeat the output of a sink, among those of restores."""
 ANOTHER_NONCE = (
     "Another nonce has restore.source carried out again, too. If it was carried out before, remove it first."
 )
@@ -195,9 +194,12 @@ class RestoreConfig(WireModel):
     descend, or output that is newer than the restored cut and cannot be withdrawn. That output stays, and may be there
     twice. Also: this job continues the one with another name whose state it starts from, and takes these sinks over. Such a
     start is refused in front of any other sink."""
+    lose_output_of: tuple[str, ...] = ()
+    """The sinks, as `query/sink`, that have lost rows, or may have, which the job cannot send again: it goes on without
+    them. A start is refused in front of any other sink that lacks rows."""
     of_another_revision: bool = False
-    """The request was written for another revision of the job, so `repeat_output_of` may name sinks that this one does not
-    have. A start refuses such names otherwise."""
+    """The request was written for another revision of the job, so `repeat_output_of` and `lose_output_of` may name sinks
+    that this one does not have. A start refuses such names otherwise."""
     rollback: bool = False
     """The job goes back to a version that ran before, and nobody has asked for that by name: refuse a start that would begin
     a part of the job without state, or write rows once more to a sink that neither withdraws nor replaces them."""
@@ -212,10 +214,10 @@ class RestoreConfig(WireModel):
     Change it to restore from the same source again."""
 
     takes_over_as: str | None = None
-    """Identifies the rights `storage.ownership` and `repeatOutputOf`. Each counts once in the life of the root; as `nonce`
-    when absent. Change it to give them again."""
+    """Identifies the rights `storage.ownership`, `repeatOutputOf` and `loseOutputOf`. Each counts once in the life of the
+    root; as `nonce` when absent. Change it to give them again."""
 
-    @field_validator("repeat_output_of")
+    @field_validator("repeat_output_of", "lose_output_of")
     @classmethod
     def _check_sinks(cls, sinks: tuple[str, ...]) -> tuple[str, ...]:
         wrong = next((sink for sink in sinks if re.fullmatch(layout.SINK_NAME, sink) is None), None)
@@ -241,12 +243,13 @@ class RestoreConfig(WireModel):
 
     @property
     def word(self) -> str:
-        """The name under which `storage.ownership` and `repeatOutputOf` of this request count once."""
+        """The name under which `storage.ownership`, `repeatOutputOf` and `loseOutputOf` of this request count once."""
         return self.takes_over_as or self.once_key or "start"
 
-    def repeat_key(self, sink: str) -> str:
-        """Return the key that a generation records once the right to repeat the output of a sink has counted."""
-        return f"{REPEAT_RIGHT}{self.word} {sink}"
+    @property
+    def rights(self) -> dict[SinkRight, tuple[str, ...]]:
+        """The sinks of each right."""
+        return {SinkRight.REPEAT: self.repeat_output_of, SinkRight.LOSE: self.lose_output_of}
 
     @property
     def once_key(self) -> str | None:

@@ -39,6 +39,7 @@ BY_FIELD = {
     "restore.claimMode": "--restore-claim-mode",
     "restore.dropState": "--restore-drop-state",
     "restore.repeatOutputOf": "--restore-repeat-output-of",
+    "restore.loseOutputOf": "--restore-lose-output-of",
     "rehearsal": "--rehearsal",
     "engine.master": "--master",
     "engine.conf": "--conf",
@@ -78,8 +79,8 @@ _SENTENCES = (
     ("allow local files (--allow-local-files) for development", "add --allow-local-files for development"),
     ("Correct it and apply the job again.", "Correct it and start the job again."),
 )
-_REPEAT_OUTPUT = (
-    (re.compile(r" \(restore\.repeatOutputOf: \[[^]]*]\)"), ""),
+_RIGHTS = (
+    (re.compile(r" \(restore\.(?:repeat|lose)OutputOf: \[[^]]*](?:, restore\.loseOutputOf: \[[^]]*])?\)"), ""),
     (re.compile(r"then change restore\.nonce to give it again \(on the command line ([^)]*)\)"), r"then add \1"),
 )
 _DROP_STATE = re.compile(r"\badd ((?:'[^']+'(?:, )?)+) to restore\.dropState\b")
@@ -90,7 +91,7 @@ def name_flags(message: str) -> str:
     """Return a message of the product with the flags of the command instead of the fields of a resource."""
     for of_field, of_flag in _SENTENCES:
         message = message.replace(of_field, of_flag)
-    for pattern, of_flag in _REPEAT_OUTPUT:
+    for pattern, of_flag in _RIGHTS:
         message = pattern.sub(of_flag, message)
     return _FIELD.sub(lambda match: BY_FIELD.get(match.group(), match.group()), _DROP_STATE.sub(_uids_named, message))
 

@@ -309,7 +309,7 @@ class GenerationRecord(SealedDocument):
     parent_generation: int | None = None
     """Generation of the checkpoint that it was made from; absent for savepoints and empty starts."""
     carried_out: tuple[str, ...] = ()
-    """Key of every requested restore that was carried out in this root, and of every right of `repeatOutputOf` that has
+    """Key of every requested restore that was carried out in this root, and of every right for a sink that has
     counted, the oldest first: none of them ever has an effect again. Each generation takes them over from the one before."""
     abandoned: bool = False
     """True for a generation that a driver began to fill and did not complete; its successor writes this record, so that

@@ -8,7 +8,7 @@ root. The first generation of a job that begins empty has Spark's own numbers.
 
 from __future__ import annotations
 
-from statefulspark.contract.config import REPEAT_RIGHT
+from statefulspark.contract import rights
 from statefulspark.contract.manifest import GenerationRecord
 
 
@@ -41,5 +41,5 @@ def may_repeat_rows(record: GenerationRecord) -> bool:
 
 def _begins_job(record: GenerationRecord) -> bool:
     """Tell whether a generation is the first one of a job, which nobody has asked to begin anew."""
-    asked_for = [key for key in record.carried_out if not key.startswith(REPEAT_RIGHT)]
+    asked_for = [key for key in record.carried_out if not rights.is_key(key)]
     return record.generation == 1 and record.source is None and not asked_for

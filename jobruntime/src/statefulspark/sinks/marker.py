@@ -12,14 +12,17 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from statefulspark import errors
-from statefulspark.contract import base, formats, layout
+from statefulspark.contract import base, formats, layout, rights
 from statefulspark.contract.manifest import Position
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks import standing
 from statefulspark.sinks.standing import SinkLineage, Standing
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
 
+FOR_UNKNOWN_ROWS: tuple[SinkRight, ...] = (SinkRight.REPEAT, SinkRight.LOSE)
+"""The rights to go on in front of a sink if it is unknown which rows are there."""
 REMEMBERED = 24
 """How many generations a marker remembers, the latest ones: Kafka's brokers take 4,096 bytes."""
 
@@ -117,19 +120,10 @@ class Marker(base.StoredDocument):
         return self.counting(context.position).opened_by(context)
 
 
-def right(context: SinkContext) -> str:
-    """Return the right to go on in front of a sink all the same, as a person gives it."""
-    return rights([layout.sink_name(context.query_uid, context.uid)])
-
-
-def rights(sinks: Collection[str]) -> str:
-    """Return the rights for several sinks, as an option of the command and as the field of the resource."""
-    return f"{option(sinks)} (restore.repeatOutputOf: [{', '.join(sinks)}])"
-
-
-def option(sinks: Collection[str]) -> str:
-    """Return the rights for several sinks as options of the command."""
-    return " ".join(f"--restore-repeat-output-of {sink}" for sink in sinks)
+def right(context: SinkContext, *needed: SinkRight) -> str:
+    """Return rights to go on in front of a sink all the same, as a person gives them."""
+    sinks = [layout.sink_name(context.query_uid, context.uid)]
+    return rights.described(dict.fromkeys(needed, sinks))
 
 
 Judge = Callable[[Marker | None, "SinkContext", str], Marker]
@@ -178,11 +172,13 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         StateUnknownError: `SinkMarkerMissing`.
         SinkBehindError: `SinkBehind`: it lacks batches; the caller commits them again, if it can.
     """
+    if stored is not None and stored == stored.opened_by(context):
+        return stored  # The request comes twice, and the driver may have committed since.
     stored = context.continues or stored
     relation = standing.compare(stored, context)
     expected, own = context.expected, context.descent
     if stored is None:
-        if relation is Standing.MARKER_MISSING and not own.takes_over:
+        if relation is Standing.MARKER_MISSING and not own.rights.issuperset(FOR_UNKNOWN_ROWS):
             raise missing_error(context, where, withdraws=withdraws)
         return _begun_after(expected.committed, context)
     stored = stored.known_to(context)
@@ -194,10 +190,8 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         raise _behind_error(stored, context, where, withdraws=withdraws)
     if relation is Standing.REPLACED:
         raise _replaced_error(stored, context, where)
-    if not own.takes_over:
+    if not own.rights.issuperset(_needed(relation, stored, context, withdraws=withdraws)):
         raise _refusal(relation, stored, context, where, withdraws=withdraws)
-    if stored == stored.opened_by(context):
-        return stored  # The request comes twice: the right has counted, and the driver has committed since.
     if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
         return _begun_after(_beginning_beside_others(stored, context, withdraws=withdraws), context)
     if expected.kept_after is not None and standing.lacks(stored, expected.kept_after, context):
@@ -244,6 +238,15 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
     return reached
 
 
+def _needed(relation: Standing, stored: Marker, context: SinkContext, *, withdraws: bool) -> tuple[SinkRight, ...]:
+    """Return the rights to go on in front of a sink all the same."""
+    if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
+        after = _beginning_beside_others(stored, context, withdraws=withdraws)
+        return FOR_UNKNOWN_ROWS if standing.lacks(stored, after, context) else (SinkRight.REPEAT,)
+    repeated = (SinkRight.REPEAT,) if standing.would_repeat(stored, context) and not withdraws else ()
+    return (*repeated, SinkRight.LOSE) if relation is Standing.SINK_BEHIND else repeated
+
+
 def opened_elsewhere_error(
     stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool, is_running: bool = False
 ) -> errors.SpecRejectedError:
@@ -256,9 +259,10 @@ def opened_elsewhere_error(
         withdraws: Whether the sink withdraws commits.
         is_running: Whether the driver has opened the sink before. The next start may know less of it.
     """
-    after, has = context.expected.committed, ""
+    after, needed, has = context.expected.committed, FOR_UNKNOWN_ROWS, ""
     if stored is not None:
         after = _beginning_beside_others(stored, context, withdraws=withdraws)
+        needed = _needed(Standing.OTHER_COPY, stored, context, withdraws=withdraws)
         has = f", which has {described(stored.newest)} of the other driver"
     root = context.descent.root or "this root"
     opener = "another driver" if stored is None else f"epoch {stored.epoch} of this state (claim {stored.claim})"
@@ -269,7 +273,7 @@ def opened_elsewhere_error(
         "SinkOpenedElsewhere",
         f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
         "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
-        f"the newest state. {_by_right(context, where, after, withdraws=withdraws, is_running=is_running, has=has)}",
+        f"the newest state. {_by_right(context, where, after, needed, withdraws=withdraws, is_running=is_running, has=has)}",
     )
 
 
@@ -291,21 +295,30 @@ def missing_error(
         f"The sink {context.uid!r} has no marker in {where}, although it had {had}. So it is unknown which rows are there. "
         f"Restore {where} together with the marker {context.transactional_id!r}, both of one moment: beside an older "
         "marker, rows are written again. "
-        + _by_right(context, where, committed, withdraws=withdraws, is_running=is_running),
+        + _by_right(context, where, committed, FOR_UNKNOWN_ROWS, withdraws=withdraws, is_running=is_running),
     )
 
 
 def _by_right(
-    context: SinkContext, where: str, after: Position | None, *, withdraws: bool, is_running: bool, has: str = ""
+    context: SinkContext,
+    where: str,
+    after: Position | None,
+    needed: Collection[SinkRight],
+    *,
+    withdraws: bool,
+    is_running: bool,
+    has: str = "",
 ) -> str:
-    """Return how to go on by the right of the sink, and which rows then come again or are missing."""
+    """Return how to go on by rights of the sink, and which rows then come again or are missing."""
     if is_running:
         return "Or start again: the refusal then names the right, and the batch after which the sink goes on with it."
-    lost = _lost_files(where) if withdraws else ""
+    rest = f" Rows up to there are in {where}{has}: they do not come again." if after is not None else ""
+    if SinkRight.LOSE in needed:
+        lost = _lost_files(where) if withdraws else ""
+        rest = f" Rows up to there do not come again, also those that are missing in {where}{has}{lost}."
     return (
-        f"Or start with {right(context)} to go on from this state: the sink then writes what this state has after "
-        f"{described(after)}, also the rows of it that are there already. Rows up to there do not come again, also those "
-        f"that are missing in {where}{has}{lost}."
+        f"Or start with {right(context, *needed)} to go on from this state: the sink then writes what this state has after "
+        f"{described(after)}, also the rows of it that are there already.{rest}"
     )
 
 
@@ -319,6 +332,7 @@ def _behind_error(
 ) -> SinkBehindError:
     """Return the error for a sink that has lost what it had; see `missing_error`. Rows of one that withdraws wait in it."""
     expected, newest = context.expected, reached.newest
+    needed = _needed(Standing.SINK_BEHIND, reached, context, withdraws=withdraws)
     gone = f"after {described(newest)} up to {described(expected.kept_after)}"
     if newest is not None and not context.descent.contains(newest, context.position):
         gone = (
@@ -336,8 +350,8 @@ def _behind_error(
     return SinkBehindError(
         "SinkBehind",
         f"{loss} The job no longer has the rows {gone}. Restore them from a newer copy of the target; or start from a "
-        f"snapshot that is as old as the target; or start with {right(context)}, which goes on without them, and writes "
-        "what comes after them.",
+        f"snapshot that is as old as the target; or start with {right(context, *needed)}, which goes on without them, and "
+        "writes what comes after them.",
         marker=reached,
         loss=loss,
         is_healable=not standing.lacks(reached, expected.kept_after, context),
@@ -375,11 +389,12 @@ def _refusal(
             "SinkAhead",
             f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which the restored "
             f"state does not contain. The job would continue {since}, and write the rows in between again, perhaps others. "
-            f"Start from the newest state; or remove those rows and start with {right(context)}, which keeps what is there "
-            "and writes after it; or give the sink its own uid or target.",
+            f"Start from the newest state; or remove those rows and start with {right(context, SinkRight.REPEAT)}, which "
+            "keeps what is there and writes after it; or give the sink its own uid or target.",
         )
     root = own.root or "this root"
     after = _beginning_beside_others(stored, context, withdraws=withdraws)
+    needed = _needed(relation, stored, context, withdraws=withdraws)
     if stored.root == root:
         origin = f"the state that was at {root} before (lineage {lineage}; it was deleted, or replaced)"
         remedy = (
@@ -391,7 +406,7 @@ def _refusal(
     return errors.SpecRejectedError(
         "SinkTaken",
         f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or give the sink "
-        f"its own uid or target. {_by_right(context, where, after, withdraws=withdraws, is_running=False)}",
+        f"its own uid or target. {_by_right(context, where, after, needed, withdraws=withdraws, is_running=False)}",
     )
 
 

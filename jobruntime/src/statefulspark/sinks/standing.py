@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from statefulspark.contract.manifest import Position, SinkOpening
+from statefulspark.contract.rights import SinkRight
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -89,7 +90,7 @@ class SinkLineage:
         known_from: Generations below this number count as contained, because nothing is known of them any more.
         went_back: The newest generation of the line that was made by going back on purpose, where batches that are
             produced once more are accepted; 0 for none, and for a sink that has shown them before a checkpoint.
-        takes_over: Whether the user allows writing to a sink with any content.
+        rights: What a person allows: rows that come again, rows that stay missing.
         other_jobs: Jobs of other names from whose state this one started, the newest first.
     """
 
@@ -100,7 +101,7 @@ class SinkLineage:
     line: tuple[Position, ...] = ()
     known_from: int = 0
     went_back: int = 0
-    takes_over: bool = False
+    rights: frozenset[SinkRight] = frozenset()
     other_jobs: tuple[str, ...] = ()
 
     def position(self, batch_id: int, generation: int) -> Position:
@@ -149,7 +150,7 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
         stored: The marker in the sink; None if there is none.
         context: Context of the driver that opens the sink; its batch is the one after which the job continues.
     """
-    expected, own = context.expected, context.descent
+    expected = context.expected
     if stored is None:
         return Standing.MARKER_MISSING if expected.was_opened else Standing.NEW
     opened = opener(stored, context)
@@ -160,14 +161,22 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
     is_behind = lacks(stored, expected.committed, context)
     if is_behind and lacks(stored, expected.kept_after, context):
         return Standing.SINK_BEHIND
-    newest = stored.newest
-    is_ahead = newest is not None and not own.contains(newest, context.position)
-    is_on_purpose = newest is not None and newest.lineage == own.lineage and newest.generation < own.went_back
-    if is_ahead and not is_on_purpose:
+    if would_repeat(stored, context):
         return Standing.STATE_BEHIND
     if is_behind:
         return Standing.SINK_BEHIND_HEALABLE
-    return Standing.WENT_BACK_ON_PURPOSE if is_ahead else Standing.EQUAL
+    return Standing.WENT_BACK_ON_PURPOSE if _is_ahead(stored, context) else Standing.EQUAL
+
+
+def would_repeat(stored: Marker, context: SinkContext) -> bool:
+    """Tell whether a sink has batches that the state does not contain, and nobody went back behind them on purpose."""
+    own, newest = context.descent, stored.newest
+    is_on_purpose = newest is not None and newest.lineage == own.lineage and newest.generation < own.went_back
+    return _is_ahead(stored, context) and not is_on_purpose
+
+
+def _is_ahead(stored: Marker, context: SinkContext) -> bool:
+    return stored.newest is not None and not context.descent.contains(stored.newest, context.position)
 
 
 def lacks(stored: Marker, position: Position | None, context: SinkContext) -> bool:

@@ -82,8 +82,15 @@ class Restore(ApiModel):
     there twice. Also: this job continues the one with another name whose state it starts from, and takes these sinks over.
     Without it such a start is refused, and the refusal names the sinks. It counts once for each sink: a job that has lost a
     sink to another one does not take it over again. A name of no sink of the job is refused. Default: none."""
+    lose_output_of: Annotated[tuple[SinkName, ...], ChangeCost.IGNORE] = Field(
+        default=(), max_length=500, json_schema_extra={"x-kubernetes-list-type": "set"}
+    )
+    """The sinks, as `query/sink` (two uids), that have lost rows, or may have, which the job cannot send again. The job goes
+    on, and these rows stay missing. Without it such a start is refused, and the refusal names the sinks and the rows. It
+    counts once for each sink. A name of no sink of the job is refused. Default: none."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
-    """Change it to apply the same `source`, or to say `storage.ownership: TakeOver` or `repeatOutputOf`, again."""
+    """Change it to apply the same `source`, or to say `storage.ownership: TakeOver`, `repeatOutputOf` or `loseOutputOf`,
+    again."""
 
     @property
     def starts_empty(self) -> bool:

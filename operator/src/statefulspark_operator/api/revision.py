@@ -104,7 +104,7 @@ def restore_id(spec: StatefulSparkJobSpec) -> str | None:
 
 
 def word_id(spec: StatefulSparkJobSpec) -> str:
-    """Return the name under which the words of `spec.restore` count once: `repeatOutputOf`, and the request.
+    """Return the name under which the words of `spec.restore` count once: its rights for sinks, and the request.
 
     `storage.ownership: TakeOver` counts once under it, too.
 

@@ -125,6 +125,7 @@ _OTHER_ADVICE: Mapping[str, str] = {
     "SinkAhead": "Read what the message says about output; spec.restore.repeatOutputOf accepts that it is there twice.",
     "SinkOfAnotherJob": "If it continues that job, name the sink in spec.restore.repeatOutputOf; else give it its own uid.",
     "SinkTaken": "Read what the message says about output; spec.restore.repeatOutputOf accepts that it is there twice.",
+    "SinkBehind": "Bring back the rows that the sink has lost; spec.restore.loseOutputOf accepts that they stay missing.",
 }
 _BY_EXIT: Mapping[int, str] = {
     ExitCode.STATE_UNKNOWN: "Put back what the message names, or name a snapshot in spec.restore.source; then change "

@@ -86,6 +86,7 @@ def _restore(subject: Subject, restore: RestoreIntent | None) -> dict[str, objec
     words = {
         "dropState": spec.restore.drop_state,
         "repeatOutputOf": spec.restore.repeat_output_of,
+        "loseOutputOf": spec.restore.lose_output_of,
         "ofAnotherRevision": subject.is_withheld,
         "keepAside": subject.goes_back or (restore is not None and restore.rollback),
         "takesOverAs": word_id(spec),

@@ -33,7 +33,7 @@ class DriverAttempt:
         generation: The generation in which it runs.
         descent: Where its state comes from.
         claim_id: The id of its claim of the epoch.
-        rights: The sinks that it may write to although they have anything else than the state knows.
+        rights: What it may do to the output of sinks that have anything else than the state knows.
         history: What its generation descends from.
         restored: The snapshot that it goes on from; None if it goes on from the beginning of a generation.
     """
@@ -111,7 +111,7 @@ class JobSink:
             line=tuple(map(self._position, past.cuts)),
             known_from=past.known_from,
             went_back=0 if self.shows_batches else past.went_back,
-            takes_over=self.name in driver.rights.granted,
+            rights=driver.rights.of(self.name),
             other_jobs=tuple(dict.fromkeys(job for job in jobs if job not in (None, driver.job))),
         )
 
@@ -232,7 +232,7 @@ class JobSink:
             generation=record.generation,
             epoch=record.epoch,
             lineage=record.lineage,
-            descent=replace(context.descent, takes_over=context.descent.takes_over and not is_own),
+            descent=replace(context.descent, rights=frozenset()) if is_own else context.descent,
         )
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.contract import layout
+from statefulspark.contract.rights import SinkRight
 from statefulspark.driver.output.job_sinks import JobSink
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext, TellsMarker
@@ -61,20 +62,19 @@ def find(sink: JobSink, context: SinkContext) -> OtherSink | None:
     return OtherSink(committer, None)
 
 
-def require_none(sink: JobSink, context: SinkContext) -> None:
-    """Refuse a start in front of the sink of another job, which this one may continue or not.
+def continuing(sink: JobSink, context: SinkContext) -> SinkContext:
+    """Return the context in which this driver would open a sink: with the marker of the job that it continues, if any.
 
     Args:
         sink: The sink.
         context: Context in which this driver would open it.
 
     Raises:
-        SpecRejectedError: `SinkOfAnotherJob`.
+        SpecRejectedError: `SinkOfAnotherJob`: nobody has said that this job continues the other one.
         TransientError: The sink is unavailable.
     """
-    other = find(sink, context)
-    if other is not None and not _is_answered(other, context):
-        raise _refusal(sink, other, context)
+    other = _answered(sink, context)
+    return context if other is None else replace(context, continues=other.marker)
 
 
 def taking_over(sink: JobSink, context: SinkContext) -> SinkContext:
@@ -89,11 +89,9 @@ def taking_over(sink: JobSink, context: SinkContext) -> SinkContext:
         FencedError: A newer driver of this job has done the same.
         TransientError: The sink is unavailable.
     """
-    other = find(sink, context)
+    other = _answered(sink, context)
     if other is None:
         return context
-    if not _is_answered(other, context):
-        raise _refusal(sink, other, context)
     _log.warning("a sink of another job is continued", extra={"sink": sink.uid, "job": other.job})
     if other.marker is None or not isinstance(sink.sink, TellsMarker):
         return context
@@ -103,14 +101,21 @@ def taking_over(sink: JobSink, context: SinkContext) -> SinkContext:
     return replace(context, continues=sink.sink.stored_marker(of_other))
 
 
-def _is_answered(other: OtherSink, context: SinkContext) -> bool:
-    """Tell whether somebody has said that this job continues the other one, now or before a start that did not end."""
+def _answered(sink: JobSink, context: SinkContext) -> OtherSink | None:
+    """Find the sink that this job continues: somebody has said so, now or before a start that did not end."""
+    other = find(sink, context)
+    if other is None:
+        return None
     is_fenced = other.marker is not None and other.marker.lineage == context.descent.lineage
-    return is_fenced or context.descent.takes_over
+    if not is_fenced and SinkRight.REPEAT not in context.descent.rights:
+        raise _refusal(sink, other, context)
+    return other
 
 
 def _refusal(sink: JobSink, other: OtherSink, context: SinkContext) -> errors.SpecRejectedError:
-    newest = context.expected.committed if other.marker is None else other.marker.newest
+    newest, needed = context.expected.committed, marker.FOR_UNKNOWN_ROWS
+    if other.marker is not None:
+        newest, needed = other.marker.newest, (SinkRight.REPEAT,)
     has, again = marker.described(newest), ""
     if newest is not None and not context.descent.contains(newest, context.position):
         again = " The restored state does not contain that batch, so the sink then writes it once more."
@@ -118,7 +123,7 @@ def _refusal(sink: JobSink, other: OtherSink, context: SinkContext) -> errors.Sp
         "SinkOfAnotherJob",
         f"The sink {sink.uid!r} of {context.job} cannot start: {sink.target} has {has} of the job {other.job}. This start "
         "descends from the state of that job, and nobody has said whether this job continues it. If it does, start with "
-        f"{marker.right(context)}: the sink goes on where the sink of that job ends, and commits once what that job had "
-        f"prepared in the restored state. That job can no longer write there.{again} If both jobs are to write there, give "
-        "the sink its own uid or target.",
+        f"{marker.right(context, *needed)}: the sink goes on where the sink of that job ends, and commits once what that "
+        f"job had prepared in the restored state. That job can no longer write there.{again} If both jobs are to write "
+        "there, give the sink its own uid or target.",
     )

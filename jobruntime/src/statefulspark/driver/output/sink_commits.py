@@ -56,7 +56,7 @@ def open_sink(sink: JobSink, restored: QueryEntry | None, progress: SinkProgress
 
 
 def _open(sink: JobSink, context: SinkContext) -> None:
-    with sink.driver.rights.explaining(sink.name), _asking(sink, "open", context):
+    with _asking(sink, "open", context):
         sink.sink.open(other_jobs.taking_over(sink, context))
 
 
@@ -115,7 +115,7 @@ def _send(sink: JobSink, record: PreparedRecord, expected: Expected) -> None:
 def _asking(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
     """Call a sink; if it says that another driver has opened it, storage must know that driver."""
     try:
-        with sink_calls.calling(sink.sink, sink.uid, method):
+        with sink.driver.rights.explaining(sink.name), sink_calls.calling(sink.sink, sink.uid, method):
             yield
     except marker.SinkTakenOverError:
         raise

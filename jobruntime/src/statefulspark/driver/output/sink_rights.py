@@ -1,4 +1,4 @@
-"""The rights `restore.repeatOutputOf`: the sinks that a start writes to although output may then be repeated, or kept.
+"""The rights of a start to repeat, or to lose, the output of a sink: `restore.repeatOutputOf` and `restore.loseOutputOf`.
 
 Each right is of one sink, and counts once: a start that has opened its sinks with it remembers it on storage. Two jobs in
 front of one sink may both have it left in their manifests. Each restart would take the sink back then, and write rows again;
@@ -13,14 +13,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from statefulspark import errors
-from statefulspark.contract import config
+from statefulspark.contract import config, rights
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks import marker
 
 if TYPE_CHECKING:
     from statefulspark.contract.config import RestoreConfig
 
-_REPEATING = frozenset({"SinkAhead", "SinkTaken", "SinkOfAnotherJob", "SinkOpenedElsewhere"})
-"""Refusals of what would repeat output; the others are of what is lost."""
+_Given = tuple[SinkRight, str]
+"""A right and its sink, as `query/sink`."""
+
+_BEFORE_AGAIN = {
+    SinkRight.REPEAT: "make sure that no other job writes there",
+    SinkRight.LOSE: "make sure that these rows may stay missing, too",
+}
+"""What a person has to know before a right is given once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +35,12 @@ class SinkRights:
     """The rights of one start.
 
     Attributes:
-        granted: The sinks whose right counts for this start, as `query/sink`, each with the key that its generation records
-            once the sinks are open.
-        spent: The sinks whose right was used before.
+        granted: The rights that count for this start, each with the key that its generation records once the sinks are open.
+        spent: The rights that were used before.
     """
 
-    granted: Mapping[str, str] = field(default_factory=dict)
-    spent: Collection[str] = ()
+    granted: Mapping[_Given, str] = field(default_factory=dict)
+    spent: Collection[_Given] = ()
 
     @classmethod
     def read(cls, restore: RestoreConfig, carried_out: Collection[str]) -> Self:
@@ -44,9 +50,19 @@ class SinkRights:
             restore: The restore.
             carried_out: The keys of everything that was carried out in the root.
         """
-        keys = {sink: restore.repeat_key(sink) for sink in restore.repeat_output_of}
-        granted = {sink: key for sink, key in keys.items() if key not in carried_out}
+        keys = {
+            (right, sink): right.key(restore.word, sink) for right, sinks in restore.rights.items() for sink in sinks
+        }
+        granted = {given: key for given, key in keys.items() if key not in carried_out}
         return cls(granted, keys.keys() - granted.keys())
+
+    def of(self, sink: str) -> frozenset[SinkRight]:
+        """Return the rights that count for a sink."""
+        return frozenset(right for right, named in self.granted if named == sink)
+
+    def keys_of(self, sinks: Collection[str]) -> list[str]:
+        """Return the keys to record once some sinks are open."""
+        return [key for (_, sink), key in self.granted.items() if sink in sinks]
 
     def require_sinks(self, sinks: Collection[str]) -> None:
         """Refuse a right that names no sink of the job. A right that was used before says nothing, and may stay.
@@ -57,28 +73,32 @@ class SinkRights:
         Raises:
             SpecRejectedError: `SinkUnknown`.
         """
-        unknown = sorted(self.granted.keys() - set(sinks))
-        if unknown:
-            present = f"It has {', '.join(sorted(sinks))}." if sinks else "It has no sink that can be named here."
-            raise errors.SpecRejectedError(
-                "SinkUnknown",
-                f"restore.repeatOutputOf names {', '.join(unknown)}, and the job does not have such a sink. {present} "
-                "Correct the name, or remove it.",
-            )
+        present = f"It has {', '.join(sorted(sinks))}." if sinks else "It has no sink that can be named here."
+        for right in SinkRight:
+            unknown = sorted(sink for granted, sink in self.granted if granted is right and sink not in sinks)
+            if unknown:
+                raise errors.SpecRejectedError(
+                    "SinkUnknown",
+                    f"restore.{right.value} names {', '.join(unknown)}, and the job does not have such a sink. {present} "
+                    "Correct the name, or remove it.",
+                )
 
     @contextlib.contextmanager
     def explaining(self, sink: str) -> Iterator[None]:
-        """Add to the refusal of a sink that its right was given, and was used before."""
+        """Add to the refusal of a sink that the right which it offers was given, and was used before."""
         try:
             yield
-        except errors.SpecRejectedError as error:
-            if error.reason not in _REPEATING or sink not in self.spent:
+        except (errors.SpecRejectedError, errors.StateUnknownError) as error:
+            is_healed = isinstance(error, marker.SinkBehindError) and error.is_healable
+            used = [right for right in rights.offered(error.message) if (right, sink) in self.spent]
+            if is_healed or not used:
                 raise
-            raise errors.SpecRejectedError(
+            again = rights.options({right: [sink] for right in used})
+            raise _kind_of(error)(
                 error.reason,
-                f"{error.message} This job has used its right for {sink} before, and it counts once: make sure that no "
-                f"other job writes there, then change restore.nonce to give it again (on the command line "
-                f"{marker.option([sink])} --restore-again). {config.ANOTHER_NONCE}",
+                f"{error.message} This job has used {' and '.join(right.option for right in used)} for {sink} before, and "
+                f"it counts once: {'; '.join(_BEFORE_AGAIN[right] for right in used)}, then change restore.nonce to give it "
+                f"again (on the command line {again} --restore-again). {config.ANOTHER_NONCE}",
             ) from error
 
     def refusal(self, refused: Mapping[str, errors.StatefulSparkError]) -> errors.StatefulSparkError:
@@ -87,10 +107,18 @@ class SinkRights:
         Args:
             refused: The refusal of each sink, by its name; at least one.
         """
-        first = next(iter(refused.values()))
-        needed = sorted({*self.granted, *refused})
-        if len(needed) == 1:
-            return first
-        kind = errors.SpecRejectedError if isinstance(first, errors.SpecRejectedError) else errors.StateUnknownError
+        first, *others = refused.values()
         messages = " ".join(error.message for error in refused.values())
-        return kind(first.reason, f"{messages} To go on with all of these sinks, start with {marker.rights(needed)}.")
+        needed = {right: {sink for granted, sink in self.granted if granted is right} for right in SinkRight}
+        for right, sinks in rights.offered(messages).items():
+            needed[right] |= sinks
+        if not others and needed == {right: rights.offered(messages).get(right, set()) for right in SinkRight}:
+            return first
+        with_rights = rights.described({right: sorted(sinks) for right, sinks in needed.items() if sinks})
+        together = f" To go on with all of these sinks, start with {with_rights}." if any(needed.values()) else ""
+        return _kind_of(first)(first.reason, f"{messages}{together}")
+
+
+def _kind_of(error: errors.StatefulSparkError) -> type[errors.SpecRejectedError | errors.StateUnknownError]:
+    """Return the plain type of a refusal."""
+    return errors.SpecRejectedError if isinstance(error, errors.SpecRejectedError) else errors.StateUnknownError

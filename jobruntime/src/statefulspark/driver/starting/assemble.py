@@ -99,7 +99,7 @@ def _open_sinks(parts: Parts, begin_step: progress.BeginStep) -> commit.Committe
         origin=parts.plan.restored_from,
         begin_step=begin_step,
     )
-    used = [key for sink, key in attempt.rights.granted.items() if sink in {opened.name for opened in committer.sinks}]
+    used = attempt.rights.keys_of({opened.name for opened in committer.sinks})
     if used:
         generations.remember(attempt.store, attempt.generation, used)
     return committer

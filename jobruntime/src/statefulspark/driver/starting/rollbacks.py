@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors
 from statefulspark.checkpoint import plans
-from statefulspark.contract import layout
+from statefulspark.contract import layout, rights
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.declaration import QueryOutputs
 from statefulspark.evolution import comparison
 from statefulspark.recovery import generations, history, recovery
-from statefulspark.sinks import base, marker, visibility
+from statefulspark.sinks import base, visibility
 
 if TYPE_CHECKING:
     from statefulspark.contract.manifest import Manifest
@@ -71,7 +71,7 @@ def require_harmless(
             if visibility.sink_visibility(output.sink) is visibility.Visibility.BATCH:
                 refusing.append(layout.sink_name(uid, output.uid))
     if repeated:
-        with_rights = f" Do so with {marker.rights(refusing)}." if refusing else ""
+        with_rights = f" Do so with {rights.described({rights.SinkRight.REPEAT: refusing})}." if refusing else ""
         raise errors.SpecRejectedError(
             "OutputRepeated",
             f"Batches were committed after {start_plan.restored_from}: {'; '.join(repeated)}. Those of their rows that are "

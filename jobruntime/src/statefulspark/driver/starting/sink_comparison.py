@@ -40,7 +40,7 @@ def require_contained(
 ) -> None:
     """Refuse a start from state that does not fit what a sink of the job has.
 
-    Cost: nothing for a driver that continues in its generation and has no right of `repeatOutputOf` left, since it opens its
+    Cost: nothing for a driver that continues in its generation and has no right for a sink left, since it opens its
     sinks next; else the listings and records of lineages and generations, and one look into each sink.
 
     Args:
@@ -72,8 +72,6 @@ def require_contained(
     refused = {}
     for (query_uid, uid), sink in sinks.items():
         of_job = JobSink(attempt, query_uid, uid, sink)
-        if of_job.name in rights.granted:
-            continue
         context = of_job.context(start_plan.start_batches.get(query_uid, -1), of_job.expected(restored.get(query_uid)))
         try:
             with rights.explaining(of_job.name):
@@ -92,7 +90,7 @@ def _require_openable(sink: JobSink, context: SinkContext, *, is_reader: bool) -
         context: The context in which it would be opened.
         is_reader: Whether a driver may run that has committed more since storage was read.
     """
-    other_jobs.require_none(sink, context)
+    context = other_jobs.continuing(sink, context)
     stored, where = cast("TellsMarker", sink.sink).stored_marker(context), sink.target or "its target"
     if is_reader and standing.compare(stored, context) is Standing.STATE_BEHIND:
         return

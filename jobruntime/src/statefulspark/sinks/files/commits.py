@@ -237,14 +237,16 @@ def _reached_marker(owner: FolderOwner, store: ObjectStore, context: SinkContext
 
 
 def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
-    """Return the newest batch that is not withdrawn, if there is one."""
-    newest = last_commit(store, context)
-    if newest >= 0 and store.info(commit_key(newest)) is None:
-        newest = _last_listed(store)
-    for number in range(newest, -1, -1):
+    """Return the newest batch that is not withdrawn, if there is one; numbers without a commit wait for one."""
+    number = last_commit(store, context)
+    if number >= 0 and store.info(commit_key(number)) is None:
+        number = _last_listed(store)
+    while number >= 0:
         commit = _read_present(store, commit_key(number), BatchCommit)
-        if commit is None or not commit.withdrawn:
-            return () if commit is None else (number,)
+        if commit is not None and not commit.withdrawn:
+            return (number,)
+        is_gap = commit is None
+        number = max((before for before in listed(store) if before < number), default=-1) if is_gap else number - 1
     return ()
 
 

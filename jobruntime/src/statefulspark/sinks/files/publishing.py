@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors
 from statefulspark.contract.manifest import Position
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks import marker
 from statefulspark.sinks.files import commits
 from statefulspark.sinks.files.commits import BatchCommit, PartFile, PreparedFiles
@@ -68,7 +69,7 @@ def withdraw(store: ObjectStore, context: SinkContext) -> None:
         _withdraw_batch(store, batch, context)
     for commit in returning:
         _bring_back(store, commit, context)
-    if context.descent.takes_over:
+    if SinkRight.LOSE in context.descent.rights:
         # Readers end before a gap, so batches whose loss somebody has accepted get withdrawn commits.
         before = max(
             (number for number in commits.listed(store) if number <= context.batch_id), default=context.batch_id
@@ -164,7 +165,7 @@ def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, c
     present_order = context.descent.order(commits.position_of(present))
     own_order = context.descent.order(_own_position(context))
     is_newer = present_order is not None and own_order is not None and present_order[:2] > own_order[:2]
-    if is_newer and not context.descent.takes_over:
+    if is_newer and SinkRight.REPEAT not in context.descent.rights:
         raise errors.FencedError(
             f"Batch {context.batch_id} of {store.uri} belongs to generation {present.generation} of the lineage "
             f"{present.lineage}, which writes there now; generation {context.generation} must not commit it "
@@ -188,7 +189,7 @@ def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkCon
 
 
 def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> tuple[PartFile, ...]:
-    """Return the files that a commit lists: all, or those that are left for somebody who takes the sink over.
+    """Return the files that a commit lists: all, or those that are left, if a person accepts that rows are lost.
 
     The folder may go back to a backup, or to a replica that lags, between the upload of a file and the commit, so each is
     looked up, whoever has written it. Cost: a HEAD for each file, concurrently.
@@ -200,10 +201,10 @@ def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkConte
     missing = [file.path for file in prepared.files if infos[file.path] is None]
     if not missing:
         return prepared.files
-    if context.is_inherited or not context.descent.takes_over:
+    if context.is_inherited or SinkRight.LOSE not in context.descent.rights:
         ways_out = (
-            f"start from a snapshot that is as old as the folder; or start with {marker.right(context)}, which leaves out "
-            f"all rows whose files are not in {store.uri}"
+            "start from a snapshot that is as old as the folder; or start with "
+            f"{marker.right(context, SinkRight.LOSE)}, which leaves out all rows whose files are not in {store.uri}"
         )
         if context.is_inherited:
             ways_out = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"

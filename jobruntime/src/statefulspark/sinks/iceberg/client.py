@@ -14,6 +14,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 
 from statefulspark import errors
+from statefulspark.contract.rights import SinkRight
 from statefulspark.judgement import Judgement, Remedy
 from statefulspark.sinks import marker, secret
 from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints, judgements
@@ -185,13 +186,14 @@ class IcebergClient:
     def _marker(self, table: Table, context: SinkContext) -> marker.Marker | None:
         """Return the marker; None if the sink is new here, or is to write after whatever is there."""
         witnessed = imprints.reached(table, context)
-        if witnessed.is_unknown and not context.descent.takes_over:
+        if witnessed.is_unknown and SinkRight.REPEAT not in context.descent.rights:
+            needed = marker.right(context, *marker.FOR_UNKNOWN_ROWS)
             raise errors.StateUnknownError(
                 "IcebergMarkerMissing",
                 f"It is unknown which batches of the sink {context.uid!r} are in the table {self.table}: neither the "
                 f"property {imprints.property_name(context)} nor the snapshots that the table still has tell it, although "
                 f"{witnessed.finding}. Set the table to a snapshot with the last commit of this sink; or remove the sink's "
-                f"rows from it, and give the sink its own uid, or start with {marker.right(context)}, which keeps what is "
+                f"rows from it, and give the sink its own uid, or start with {needed}, which keeps what is "
                 "there and writes after it.",
             )
         return witnessed.marker

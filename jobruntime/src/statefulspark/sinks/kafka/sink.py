@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from statefulspark import clock, durations, errors, storage
+from statefulspark.contract.rights import SinkRight
 from statefulspark.sinks import kinds, marker, secret, staging, standing, visibility
 from statefulspark.sinks.base import Machine, Sink
 from statefulspark.sinks.kafka import connection, records
@@ -230,7 +231,8 @@ def settled_marker(
         StateUnknownError: `KafkaMarkerLost`.
     """
     lacking = next((batch for batch in once if standing.lacks(stored, batch, context)), None)
-    if lacking is None or sink.after_lost_marker == AfterLostMarker.COMMIT or context.descent.takes_over:
+    is_repeated = sink.after_lost_marker == AfterLostMarker.COMMIT or SinkRight.REPEAT in context.descent.rights
+    if lacking is None or is_repeated:
         return stored
     if sink.after_lost_marker == AfterLostMarker.SKIP:
         return stored.counting(lacking)
