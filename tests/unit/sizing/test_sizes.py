@@ -64,6 +64,13 @@ def test_key_groups_divide_evenly_among_partitions(asked: sizing.Workload) -> No
         assert partitions <= groups <= keygroups.MAX_PARALLELISM_LIMIT
 
 
+def _fields(part: object, path: str = "") -> set[str]:
+    """Return the path of each field below a part of a resource; settings of Spark have names of their own."""
+    if not isinstance(part, dict) or path.endswith("sparkConf"):
+        return {path}
+    return {path}.union(*(_fields(value, f"{path}.{name}") for name, value in part.items()))
+
+
 @given(JOBS)
 def test_the_resource_takes_what_it_is_given(asked: sizing.Workload) -> None:
     found = answered(asked)
@@ -71,6 +78,8 @@ def test_the_resource_takes_what_it_is_given(asked: sizing.Workload) -> None:
     if found is not None:
         others = {"image": "job:1", "job": {"file": "job.py"}, "storage": {"uri": "s3://bucket/state"}}
         spec = StatefulSparkJobSpec.model_validate({**others, **found.spec})
+        known = spec.model_dump(by_alias=True, exclude_unset=True)
+        assert _fields(found.spec) <= _fields(known)
         executor = spec.executor
         assert executor is None or memory.problem(executor) is None
         cores = executor.instances * executor.cores if executor is not None else spec.driver.cores
@@ -166,3 +175,14 @@ def test_a_driver_gets_memory_for_the_files_of_its_checkpoints() -> None:
 
     assert small.figure("driverMib").value == 1920
     assert vast.figure("driverMib").value > 4096
+
+
+def test_what_a_driver_keeps_of_its_checkpoints_is_no_room_for_state() -> None:
+    few, many = (sizing.answer(a_sized_job(retained=retained, pod_memory_mib=8192)) for retained in (3, 30_000))
+
+    kept = int(many.figure("driverMib").value - few.figure("driverMib").value)
+    room = [next(limit.factor for limit in one.limits if limit.name == "memory") for one in (few, many)]
+    assert many.figure("executors").value == 0
+    assert f"{512 + kept} MiB driver" in many.figure("driverMib").why
+    assert kept > 2048
+    assert room[1] < 0.8 * room[0]

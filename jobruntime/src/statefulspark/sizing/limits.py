@@ -21,7 +21,8 @@ def limits(workload: Workload, rate: layout.Rate, pods: layout.Pods) -> tuple[Li
         SpecRejectedError: `SizeImpossible`: requests or checkpoints do not fit into their time as it is.
     """
     state_mib = layout.state_bytes(workload) / layout.MIB
-    beside = layout.beside_workers_mib(pods.heap_mib) + (layout.DRIVER_MIB if pods.instances == 0 else 0)
+    driver_mib = layout.driver_python_mib(workload, pods.partitions) if pods.instances == 0 else 0
+    beside = layout.beside_workers_mib(pods.heap_mib) + driver_mib
     room_mib = min((workload.pod_memory_mib - beside) // pods.cores, layout.most_worker_mib())
     writes = objects.requests(workload, pods.partitions, rate.interval_s).batch_writes / objects.HOUR_S
     reached = [

@@ -162,8 +162,9 @@ def _pods(plan: _Plan, disk_gib: int) -> tuple[Figure, ...]:
     pods, certain = plan.pods, plan.certainty(*_memory(plan.workload))
     worker = f"{pods.worker_mib} MiB for each core, half of it for state"
     if pods.instances == 0:
-        beside = pods.pod_mib - pods.cores * pods.worker_mib - layout.DRIVER_MIB
-        why = f"one pod is enough: {beside} MiB JVM, {layout.DRIVER_MIB} MiB driver, {worker}"
+        driver_mib = layout.driver_python_mib(plan.workload, pods.partitions)
+        beside = pods.pod_mib - pods.cores * pods.worker_mib - driver_mib
+        why = f"one pod is enough: {beside} MiB JVM, {driver_mib} MiB driver, {worker}"
         return (
             _count("executors", 0, "the driver does the work; one pod is enough", certain),
             _count("cores", pods.cores, "cores of that pod", certain),

@@ -50,7 +50,7 @@ def fields(workload: Workload, pods: layout.Pods, *, standby: bool, local_gib: i
         **({"executor": executor} if pods.instances else {}),
         "checkpoint": {
             "interval": durations.format_exact(workload.checkpoint_interval),
-            "retained": workload.retained,
+            "retention": {"count": workload.retained},
         },
         "sparkConf": {SHUFFLE_PARTITIONS: str(pods.partitions)},
     }
