@@ -110,8 +110,8 @@ def claim_folder(store: ObjectStore, context: SinkContext) -> None:
     while True:
         present = _owner(store)
         before = () if present is None else present.body.marker.committed
-        stored = context.continues or (None if present is None else _opened(present.body, store, context))
-        opened = marker.open_marker(stored, context, store.uri, withdraws=True)
+        own = None if present is None else _opened(present.body, store, context)
+        opened, stored = marker.open_marker(own, context, store.uri, withdraws=True), context.continues or own
         shown = () if stored is None else tuple(position for position in stored.committed if position not in before)
         accepted = tuple(position for position in opened.committed if position not in shown)
         owner = FolderOwner(sink=context.transactional_id, marker=opened.model_copy(update={"committed": accepted}))

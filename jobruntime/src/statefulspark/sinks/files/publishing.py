@@ -201,18 +201,16 @@ def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkConte
     missing = [file.path for file in prepared.files if infos[file.path] is None]
     if not missing:
         return prepared.files
-    if context.is_inherited or SinkRight.LOSE not in context.descent.rights:
-        ways_out = (
-            "start from a snapshot that is as old as the folder; or start with "
-            f"{marker.right(context, SinkRight.LOSE)}, which leaves out all rows whose files are not in {store.uri}"
-        )
+    if SinkRight.LOSE not in context.descent.rights:
+        fitting = "start from a snapshot that is as old as the folder"
         if context.is_inherited:
-            ways_out = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"
+            fitting = "copy the sink's folder as a whole if it was moved; or give the sink a new folder"
         raise errors.StateUnknownError(
             "StagedRowsMissing",
             f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is "
             f"not committed, and its rows are not below {store.uri}: {missing[0]} does not exist ({len(missing)} of "
-            f"{len(prepared.files)} are missing). Restore the objects; or {ways_out}.",
+            f"{len(prepared.files)} are missing). Restore the objects; or {fitting}; or start with "
+            f"{marker.right(context, SinkRight.LOSE)}, which leaves out all rows whose files are not in {store.uri}.",
         )
     _log.warning(
         "rows that the folder of a sink has lost are left out",

@@ -282,9 +282,10 @@ class _Sessions:
         session = sessions.Session(_target(sink, context, timeout or sessions.TRANSACTION_TIMEOUT))
         try:
             at_brokers = opening(session)
-            stored = context.continues or _recovered(sink, at_brokers, context)
+            stored = None if context.continues else _recovered(sink, at_brokers, context)
             reached = judge(stored, context, _where(sink)).opened_by(context)
-            if stored is None and context.descent.cuts and context.expected.elsewhere is None:
+            is_new = stored is None and context.continues is None
+            if is_new and context.descent.cuts and context.expected.elsewhere is None:
                 reached = reached.model_copy(update={"lost_at": clock.utc_now()})
             session.commit((), reached, "write the marker")
         except clienterrors.ProducerLostError as error:
