@@ -11,6 +11,7 @@ from prometheus_client import Metric, parser
 from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
+from statefulspark.server.memory import Memory, Part
 from statefulspark.storage.requests import Outcome
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin
@@ -32,8 +33,8 @@ from statefulspark_operator.telemetry import metrics as operator_metrics
 from watched import Watched
 
 
-def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints, Mapping[tuple[str, Outcome], int]]:
-    """Return the status, the statistics and the requests of a driver in which nothing is missing."""
+def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints, Mapping[tuple[str, Outcome], int], Memory]:
+    """Return the status, the statistics, the requests and the memory of a driver in which nothing is missing."""
     run = Watched()
     run.stats = stats.begin(restored=statistics.RestoredSnapshot(restored_from="checkpoint 40", restored_at=NOON))
     run.snapshot(a_checkpoint(), took_s=4)
@@ -63,7 +64,8 @@ def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints, Mapp
             "checkpoints": run.stats.counts,
         }
     )
-    return status, run.answer, {("List", Outcome.ANSWERED): 12, ("List", Outcome.BUSY): 2}
+    memory = {Part.DRIVER: 400 << 20, Part.JVM: 1200 << 20, Part.WORKERS: 900 << 20}
+    return status, run.answer, {("List", Outcome.ANSWERED): 12, ("List", Outcome.BUSY): 2}, memory
 
 
 def job_families(

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from statefulspark import connections, errors, outgoing
 from statefulspark.contract import api, base, config
-from statefulspark.server import losses, malformed_requests, metrics, openapi, page, routes
+from statefulspark.server import losses, malformed_requests, memory, metrics, openapi, page, routes
 from statefulspark.server.certificate import ServedCertificate
 from statefulspark.server.control import Control
 from statefulspark.server.tokens import Tokens
@@ -329,9 +329,9 @@ async def _readyz(request: web.Request) -> web.Response:
 @_answers("getMetrics")
 async def _metrics(request: web.Request) -> web.Response:
     control = request.app[_CONTROL]
-    return web.Response(
-        text=metrics.render(control.status(), control.checkpoints(), requests.counts()), content_type="text/plain"
-    )
+    kept = await asyncio.to_thread(memory.by_part)
+    text = metrics.render(control.status(), control.checkpoints(), requests.counts(), kept)
+    return web.Response(text=text, content_type="text/plain")
 
 
 @_answers("getOpenApi")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark.contract import api, statistics
 from statefulspark.coordinator import model
+from statefulspark.server.memory import Memory
 from statefulspark.storage.requests import Outcome
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ FAMILIES = (
     _gauge("deletion_backlog_objects", "Of the unused ones, those that wait to be deleted."),
     _gauge("prune_search_seconds", "Duration of the last search for unused objects."),
     _counter("storage_requests_total", "Requests of the driver's Python to S3, by outcome.", "kind", "outcome"),
+    _gauge("memory_bytes", "Memory of the processes in the driver's container, by part.", "part"),
     _gauge("query_active", "1 while the query runs.", "query"),
     _gauge("query_batch", "Last committed batch.", "query"),
     _gauge("query_last_commit_timestamp_seconds", "When it was committed.", "query"),
@@ -108,13 +110,17 @@ Requests = Mapping[tuple[str, Outcome], int]
 
 
 def render(
-    status: api.JobStatus, checkpoints: statistics.Checkpoints | None = None, requests: Requests | None = None
+    status: api.JobStatus,
+    checkpoints: statistics.Checkpoints | None = None,
+    requests: Requests | None = None,
+    kept: Memory | None = None,
 ) -> str:
     """Return the exposition, ending with a newline."""
     # Imported by the first scrape: it imports an HTTP server, which would delay the start.
     from prometheus_client import exposition
 
-    return exposition.generate_latest(_Page(status, checkpoints or statistics.Checkpoints(), requests or {})).decode()
+    page = _Page(status, checkpoints or statistics.Checkpoints(), requests or {}, kept or {})
+    return exposition.generate_latest(page).decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,7 @@ class _Page:
     status: api.JobStatus
     checkpoints: statistics.Checkpoints
     requests: Requests
+    memory: Memory
 
     def collect(self) -> tuple[Metric, ...]:
         from prometheus_client import Metric
@@ -134,7 +141,8 @@ class _Page:
             for family in FAMILIES
         }
         job = {"job_name": self.status.job, "job_namespace": self.status.namespace}
-        samples = (*_samples(self.status, self.checkpoints), *_requests(self.requests))
+        memory = (("memory_bytes", {"part": part.value}, kept) for part, kept in sorted(self.memory.items()))
+        samples = (*_samples(self.status, self.checkpoints), *_requests(self.requests), *memory)
         for name, labels, value in samples:
             family = name.removesuffix("_bucket").removesuffix("_count").removesuffix("_sum")
             metrics[family].add_sample(f"{PREFIX}{name}", {**job, **labels}, value)
