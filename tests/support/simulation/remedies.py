@@ -86,8 +86,7 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
         shown = min(shown, _named(world, driver, has.rpartition(" has ")[2]))
     older = world.snapshot_up_to(shown)
     if choice % 3 == 0:
-        world.let_requests_expire()
-        world.put_sink_back(newest.content)
+        _bring_back(world, newest)
     elif choice % 3 == 1 and older is not None:
         word = world.word("as old as the sink")
         world.allow_again(word, world.offset_of(older))
@@ -109,8 +108,7 @@ def _behind(world: Outside, driver: OutsideDriver, message: str, choice: int, ne
 def _marker_missing(world: Outside, driver: OutsideDriver, message: str, choice: int, newest: Moment) -> None:
     """Bring back the sink with its marker; or go on after the batch that the refusal of a start names."""
     if choice % 3 == 0:
-        world.let_requests_expire()
-        world.put_sink_back(newest.content)
+        _bring_back(world, newest)
     elif AFTER in message:
         _go_on_after(world, driver, message, _give_up(world, driver, message), choice)
 
@@ -137,6 +135,14 @@ def _give_up(world: Outside, driver: OutsideDriver, message: str) -> int:
         if FILES in message:
             world.given_up |= world.without_file(driver, after)
     return after
+
+
+def _bring_back(world: Outside, newest: Moment) -> None:
+    """Restore the sink, and take back the rights that were given for what it had before."""
+    world.let_requests_expire()
+    world.put_sink_back(newest.content)
+    world.given.clear()
+    world.restore = world.restore.model_copy(update={"repeat_output_of": (), "lose_output_of": ()})
 
 
 def _give_rights(world: Outside, restore: RestoreConfig, message: str) -> None:
