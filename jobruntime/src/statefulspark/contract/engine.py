@@ -9,6 +9,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+SNAPSHOT_INTERVAL_S = 20
+"""How often snapshots of state are uploaded, unless a job says otherwise. A start applies all batches since the newest; with
+Spark's minute that took longer than to load all the state (`bench/history/2026-11.md`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedSetting:

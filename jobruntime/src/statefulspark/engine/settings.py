@@ -156,9 +156,7 @@ def _defaults(options: StorageOptions) -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         # Counting rows needs one more lookup of each key before it is written, and again when changelogs are replayed.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
-        # How often snapshots of state are uploaded; a start applies all batches since the newest. With Spark's minute that
-        # took longer than to load all the state (`bench/history/2026-11.md`).
-        MAINTENANCE_INTERVAL: "20s",
+        MAINTENANCE_INTERVAL: f"{engine.SNAPSHOT_INTERVAL_S}s",
         # Hadoop's default reads ahead in threads of its own, which small files of logs and state only pay for: a third more
         # processor time for each file of 3 kB, and twice as much for one of 60 MB.
         "spark.hadoop.fs.s3a.input.stream.type": "classic",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from statefulspark.contract import engine
 from statefulspark.sizing.answer import Certainty
 from statefulspark.sizing.workload import StatefulOperator
 
@@ -118,7 +119,9 @@ READS_A_BATCH = Coefficient(13.6, "reads a batch", "bench.sizing", _SIZING)
 WRITES_A_CHECKPOINT = Coefficient(15.0, "writes and listings a checkpoint, with its pruning", "bench.sizing", _SIZING)
 READS_A_CHECKPOINT = Coefficient(14.0, "reads a checkpoint, with its pruning", "bench.sizing", _SIZING)
 WRITES_A_SNAPSHOT = Coefficient(3.3, "writes a partition and snapshot of its state", "bench.sizing", _SIZING)
-SNAPSHOT_INTERVAL_S = Coefficient(60.0, "s", "Spark: spark.sql.streaming.stateStore.maintenanceInterval")
+SNAPSHOT_INTERVAL_S = Coefficient(
+    float(engine.SNAPSHOT_INTERVAL_S), "s", "the default of spark.sql.streaming.stateStore.maintenanceInterval"
+)
 FILE_BYTES = Coefficient(
     64e6, "B of a state file at most", "Spark: RocksDB, target_file_size_base", certainty=Certainty.RULE
 )
