@@ -11,7 +11,7 @@ from prometheus_client import Metric, parser
 from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
-from statefulspark.server.memory import Memory, Part
+from statefulspark.server.memory import Memory, MemoryPart
 from statefulspark.storage.requests import Outcome
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.spark_savepoint import SavepointOrigin
@@ -64,7 +64,7 @@ def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints, Mapp
             "checkpoints": run.stats.counts,
         }
     )
-    memory = {Part.DRIVER: 400 << 20, Part.JVM: 1200 << 20, Part.WORKERS: 900 << 20}
+    memory = {MemoryPart.DRIVER: 400 << 20, MemoryPart.JVM: 1200 << 20, MemoryPart.WORKERS: 900 << 20}
     return status, run.answer, {("List", Outcome.ANSWERED): 12, ("List", Outcome.BUSY): 2}, memory
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import multiprocessing
 from collections.abc import Iterator
+from multiprocessing.synchronize import Event
 from pathlib import Path
 
 import pytest
 from statefulspark.server import memory
-from statefulspark.server.memory import Part
+from statefulspark.server.memory import MemoryPart
 
 MIB = 1 << 20
 
@@ -30,9 +29,9 @@ def proc(tmp_path: Path) -> Path:
 
 def test_each_process_counts_for_its_part_and_those_of_others_do_not(proc: Path) -> None:
     assert memory.by_part(proc, driver=7) == {
-        Part.DRIVER: 7 * 1024,
-        Part.JVM: 9 * 1024,
-        Part.WORKERS: (20 + 21 + 22) * 1024,
+        MemoryPart.DRIVER: 7 * 1024,
+        MemoryPart.JVM: 9 * 1024,
+        MemoryPart.WORKERS: (20 + 21 + 22) * 1024,
     }
 
 
@@ -40,29 +39,36 @@ def test_a_process_that_ends_meanwhile_is_left_out(proc: Path) -> None:
     (proc / "21" / "smaps_rollup").unlink()
     (proc / "22" / "stat").unlink()
 
-    assert memory.by_part(proc, driver=7)[Part.WORKERS] == 20 * 1024
+    assert memory.by_part(proc, driver=7)[MemoryPart.WORKERS] == 20 * 1024
 
 
 def test_a_system_that_does_not_tell_has_no_part(tmp_path: Path) -> None:
     assert memory.by_part(tmp_path / "proc") == {}
 
 
+def _keep_64_mib(is_ready: Event, is_over: Event) -> None:
+    kept = b"x" * (64 * MIB)
+    is_ready.set()
+    is_over.wait()
+    del kept
+
+
 @pytest.fixture
 def worker() -> Iterator[None]:
     """A child that has 64 MiB."""
-    code = f"kept = b'x' * {64 * MIB}; print('ready', flush=True); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == "ready\n"
-        yield
-        child.communicate("\n")
+    spawned = multiprocessing.get_context("spawn")
+    is_ready, is_over = spawned.Event(), spawned.Event()
+    child = spawned.Process(target=_keep_64_mib, args=(is_ready, is_over))
+    child.start()
+    assert is_ready.wait(60)
+    yield
+    is_over.set()
+    child.join()
 
 
 @pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="Linux only")
 def test_a_real_worker_is_seen(worker: None) -> None:
-    before = memory.by_part(driver=os.getpid())
+    kept = memory.by_part()
 
-    assert before[Part.WORKERS] >= 64 * MIB
-    assert before[Part.DRIVER] > 10 * MIB
+    assert kept[MemoryPart.WORKERS] >= 64 * MIB
+    assert kept[MemoryPart.DRIVER] > 10 * MIB

@@ -16,7 +16,7 @@ _STAT = re.compile(r"\d+ \((?P<name>.*)\) \S (?P<parent>\d+) ", re.DOTALL)
 _PROPORTIONAL = re.compile(r"^Pss:\s+(?P<kib>\d+) kB$", re.MULTILINE)
 
 
-class Part(StrEnum):
+class MemoryPart(StrEnum):
     """A part of a driver."""
 
     DRIVER = "Driver"
@@ -27,7 +27,7 @@ class Part(StrEnum):
     """The Python workers in the driver's container: all of the job's if it has no executors."""
 
 
-Memory = Mapping[Part, int]
+Memory = Mapping[MemoryPart, int]
 """Bytes of each part."""
 
 
@@ -42,12 +42,12 @@ def by_part(proc: Path = Path("/proc"), *, driver: int | None = None) -> Memory:
         Nothing where the system does not tell, and no part that has no process.
     """
     own = os.getpid() if driver is None else driver
-    kept: dict[Part, int] = {}
+    kept: dict[MemoryPart, int] = {}
     for process, name in _family(proc, own):
-        found = _PROPORTIONAL.search(_text(proc / str(process) / "smaps_rollup"))
-        if found is not None:
-            part = Part.DRIVER if process == own else Part.JVM if name == "java" else Part.WORKERS
-            kept[part] = kept.get(part, 0) + int(found["kib"]) * 1024
+        size = _PROPORTIONAL.search(_text(proc / str(process) / "smaps_rollup"))
+        if size is not None:
+            part = MemoryPart.DRIVER if process == own else MemoryPart.JVM if name == "java" else MemoryPart.WORKERS
+            kept[part] = kept.get(part, 0) + int(size["kib"]) * 1024
     return kept
 
 
