@@ -273,6 +273,28 @@ def test_a_copy_that_takes_the_sink_back_sends_what_its_state_had_prepared(kind:
     assert world.shown[-1] == "1/7"
 
 
+@BOTH
+def test_a_batch_without_rows_of_another_copy_is_not_taken_for_one_whose_files_were_left_out(visible: str) -> None:
+    """Both copies have a driver of the same epoch, and the other one has committed no rows under these numbers."""
+    world = World("files", visible)
+    first = world.start()
+    world.batches(first, 3)
+    first.checkpoint()
+    copy = world.copied()
+    here = world.start()
+    here.batch(2)
+    here.complete()
+    sink = sinkdrivers.MemoryFiles("memory://output", compression="none", visible=visible, folder=world.folder)
+    there = Driver(copy, world.clock, anyway(), sink=sink, rows=lambda batch, generation: iter(()))
+    world.batches(there, 2)
+    there.checkpoint()
+    assert not any(world.files[batch] for batch in (3, 4))
+
+    world.start(anyway())
+
+    assert all(world.files[batch] for batch in (3, 4))
+
+
 LATER = pytest.mark.parametrize("later", [0, 1, 3], ids=["", "by a later driver", "by the last of several drivers"])
 
 

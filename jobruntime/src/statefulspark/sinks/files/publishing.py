@@ -160,8 +160,7 @@ def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, c
     commits.require_own(present.sink, f"holds batch {present.batch_id} of {present.sink}", store, context)
     is_same = (present.lineage, present.generation) == (context.lineage, context.generation)
     if is_same and not present.withdrawn:
-        has_left_files_out = present.epoch == commit.epoch and set(present.files) < set(commit.files)
-        return present.files == commit.files or has_left_files_out
+        return present.files == commit.files or _has_left_files_out(present, commit, store)
     present_order = context.descent.order(commits.position_of(present))
     own_order = context.descent.order(_own_position(context))
     is_newer = present_order is not None and own_order is not None and present_order[:2] > own_order[:2]
@@ -172,6 +171,16 @@ def _is_settled(present: BatchCommit, commit: BatchCommit, store: ObjectStore, c
             "any more."
         )
     return False
+
+
+def _has_left_files_out(present: BatchCommit, commit: BatchCommit, store: ObjectStore) -> bool:
+    """Tell whether the present commit is this one without the files that the folder had lost.
+
+    A file in both proves it. A commit that has none may be of another copy of the state, whose batch had no rows.
+    """
+    if present.epoch != commit.epoch or not set(present.files) < set(commit.files):
+        return False
+    return bool(present.files) or not any(store.info_many([file.path for file in commit.files]).values())
 
 
 def _own_position(context: SinkContext) -> Position:
