@@ -15,7 +15,9 @@ from restores import a_restore
 from sinkdrivers import NAMED, Driver
 from snapshots import Clock
 from statefulspark import errors
+from statefulspark.contract import rights
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.rights import SinkRight
 from statefulspark.recovery import generations
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
@@ -568,6 +570,68 @@ def test_a_marker_that_vanished_before_the_first_snapshot_is_not_taken_for_a_new
         world.start()
 
     assert (started.value.reason, world.shown) == ("SinkMarkerMissing", shown)
+
+
+def of_two_generations(start: Callable[..., Driver]) -> str:
+    """Return a savepoint that names committed batches of two generations: 1/2 and 2/3."""
+    driver = start("a")
+    for _ in range(3):
+        shown(driver, 1)
+        older = driver.checkpoint()
+    shown(driver, 1)
+    driver = start("a", a_restore(snapshot=f"checkpoint:{older.id}", nonce="back", repeat_output_of=NAMED))
+    shown(driver, 1)
+    return driver.savepoint()
+
+
+def back_from_another_root(start: Callable[..., Driver]) -> str:
+    """Return a savepoint that names committed batches of three roots and generations: 1/2, 1/3 of the other one, and 2/4."""
+    driver = start("a")
+    for _ in range(3):
+        shown(driver, 1)
+        driver.checkpoint()
+    driver = start("b", a_restore(snapshot=driver.savepoint()))
+    shown(driver, 1)
+    driver = start("a", a_restore(snapshot=driver.savepoint(), nonce="home"))
+    shown(driver, 1)
+    return driver.savepoint()
+
+
+def shown(driver: Driver, count: int) -> None:
+    driver.batch(count)
+    driver.show()
+
+
+@pytest.mark.parametrize("past", [of_two_generations, back_from_another_root])
+@pytest.mark.parametrize("taken", [False, True], ids=["its marker is gone", "another root has taken it"])
+def test_rights_go_on_behind_the_committed_batches_of_older_generations_too(
+    past: Callable[[Callable[..., Driver]], str], taken: bool
+) -> None:
+    """The state has their transactions; they are not committed again, and their absence is not taken for a loss."""
+    clock, sink = Clock(), MarkedSink(visible="batch")
+    bucket = stores.MemoryStore("memory://bucket", clock)
+
+    def start(root: str, restore: RestoreConfig | None = None) -> Driver:
+        return Driver(bucket, clock, restore, sink=sink, root=root)
+
+    savepoint = past(start)
+    if taken:
+        shown(start("c", a_restore(snapshot=savepoint)), 1)
+    else:
+        sink.marker = None
+    before = list(sink.shown)
+    with pytest.raises(errors.StatefulSparkError) as refused:
+        start("d", a_restore(snapshot=savepoint))
+    offered = rights.offered(refused.value.message)
+    assert set(offered) == ({SinkRight.REPEAT} if taken else {SinkRight.REPEAT, SinkRight.LOSE})
+
+    given = {"repeat_output_of": NAMED, "lose_output_of": NAMED if SinkRight.LOSE in offered else ()}
+    driver = start("d", a_restore(snapshot=savepoint, **given))
+    shown(driver, 1)
+    driver.checkpoint()
+
+    (new,) = sink.shown[len(before) :]
+    assert new == f"1/{driver.query.batch}"
 
 
 @BOTH

@@ -428,9 +428,28 @@ def _begun_after(position: Position | None, context: SinkContext) -> Marker:
         return begun
     if position is None:
         return begun.model_copy(update={"origin": own.cuts[0].lineage if own.cuts else own.lineage})
-    is_own = position.lineage == own.lineage
-    older = (last for last in reversed(own.line) if is_own and last.generation < position.generation)
-    return begun.model_copy(update={"committed": (*older, position)[-REMEMBERED:], "origin": position.lineage})
+    return begun.model_copy(update={"committed": _ends_up_to(position, context), "origin": position.lineage})
+
+
+def _ends_up_to(position: Position, context: SinkContext) -> tuple[Position, ...]:
+    """Return the last batch of each generation that the state descends from, up to a batch of it, the newest last.
+
+    Nothing tells where each older generation of another root ends. The state has what it committed in them up to the batch.
+    """
+    own, kept_after, ends = context.descent, context.expected.kept_after, list[Position]()
+    if kept_after is not None and _generation(kept_after) != _generation(position):
+        ends.append(kept_after)
+        is_of_ancestor = kept_after.lineage == position.lineage != own.lineage
+        between = range(kept_after.generation, position.generation) if is_of_ancestor else ()
+        ends += [position.model_copy(update={"generation": generation}) for generation in between]
+    before = own.order(position)
+    for cut in own.cuts:
+        order = own.order(cut)
+        if before is not None and order is not None and order[:2] < before[:2]:
+            ends.append(cut)
+    if position.lineage == own.lineage:
+        ends += [last for last in reversed(own.line) if last.generation < position.generation]
+    return tuple({_generation(end): end for end in (*ends, position)}.values())[-REMEMBERED:]
 
 
 def _going_on(stored: Marker, context: SinkContext) -> Marker:
