@@ -251,6 +251,29 @@ def test_rows_that_the_sink_of_the_other_job_has_lost_are_not_given_up_by_the_wo
     assert world.values[-ROWS:] == rows(11)
 
 
+def test_a_sink_that_has_all_the_state_knows_of_older_generations_is_continued(world: World) -> None:
+    """The other job has gone back, and then further than the savepoint: all that its sink had is there."""
+    old = world.driver()
+    for _ in range(4):
+        old.batch(1)
+        older = old.checkpoint()
+    old.batch(2)
+    old.checkpoint()
+    old = world.driver(snapshot=f"checkpoint:{older.id}", nonce="back")
+    old.batch(1)
+    snapshot = old.savepoint()
+    old.checkpoint()
+    old.batch(2)
+    old.checkpoint()
+    before = world.values
+
+    new = world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
+    new.batch(1)
+    new.checkpoint()
+
+    assert world.values == (rows(*range(6)) if world.ledger is None else before + rows(5))
+
+
 def test_a_sink_that_tells_no_target_begins_under_another_name_and_is_compared_from_then_on() -> None:
     clock = Clock()
     bucket, sink = stores.MemoryStore("memory://bucket", clock), SilentSink(visible="checkpoint")

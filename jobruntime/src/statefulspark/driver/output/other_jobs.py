@@ -18,7 +18,7 @@ from statefulspark.driver.output.job_sinks import JobSink
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext, TellsMarker
 from statefulspark.sinks.marker import Marker
-from statefulspark.sinks.standing import NOTHING_EXPECTED
+from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def find(sink: JobSink, context: SinkContext) -> OtherSink | None:
     if own is not None and (not own.root or layout.job_at(own.root) == context.job):
         return None  # No job of another name has continued this sink.
     for job in context.descent.other_jobs:
-        stored = telling.stored_marker(context.named(job))
+        stored = telling.stored_marker(_looking(context, job))
         if stored is not None:
             return OtherSink(job, stored)
     expected = context.expected.committed
@@ -95,10 +95,15 @@ def taking_over(sink: JobSink, context: SinkContext) -> SinkContext:
     _log.warning("a sink of another job is continued", extra={"sink": sink.uid, "job": other.job})
     if other.marker is None or not isinstance(sink.sink, TellsMarker):
         return context
-    of_other = context.named(other.job)
-    sink.sink.open(of_other)
+    sink.sink.open(context.named(other.job))
     # It may have committed until then.
-    return replace(context, continues=sink.sink.stored_marker(of_other))
+    return replace(context, continues=sink.sink.stored_marker(_looking(context, other.job)))
+
+
+def _looking(context: SinkContext, job: str) -> SinkContext:
+    """Return the context in which this driver looks at the sink of another job for the batches that it knows to be there."""
+    expected = context.expected
+    return replace(context.named(job), expected=Expected(expected.committed, expected.kept_after))
 
 
 def _answered(sink: JobSink, context: SinkContext) -> OtherSink | None:
