@@ -297,6 +297,30 @@ def test_a_batch_without_rows_of_another_copy_is_not_taken_for_one_whose_files_w
     assert all(world.files[batch] for batch in (3, 4))
 
 
+@BOTH
+def test_a_copy_that_owns_a_folder_deletes_no_files_of_what_it_has_withdrawn(visible: str) -> None:
+    """The files are older than an hour by the real clock, and a later driver of the other copy looks for orphans."""
+    world = World("files", visible)
+    first = world.start()
+    world.batches(first, 3)
+    first.checkpoint()
+    copy = world.copied()
+    here = world.start()
+    world.batches(here, 2)
+    here.checkpoint()
+    before = world.files
+    world.start(anyway(), bucket=copy)
+    there = world.start(bucket=copy)
+    for _ in range(4):
+        world.batches(there, 2)
+        there.checkpoint()
+    world.start(bucket=copy)
+
+    world.start(anyway())
+
+    assert world.files == before
+
+
 LATER = pytest.mark.parametrize("later", [0, 1, 3], ids=["", "by a later driver", "by the last of several drivers"])
 
 

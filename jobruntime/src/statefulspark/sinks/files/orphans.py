@@ -74,7 +74,7 @@ def sweep(store: ObjectStore, *, through: int, prepared: Collection[tuple[int, i
             committed others under their numbers.
         now: UTC.
 
-    Cost: one or two LISTs, and a GET per batch with such files.
+    Cost: one or two LISTs, and per batch with such files a GET, a LIST, and a GET per withdrawn commit.
     """
     first = max(0, through - _SWEPT_BATCHES)
     folders = sorted({folder_of(first), folder_of(max(through, 0))})
@@ -95,4 +95,7 @@ def sweep(store: ObjectStore, *, through: int, prepared: Collection[tuple[int, i
             batches.add(int(batch))
     present = {batch: batch_commits.read(store, batch) for batch in sorted(batches)}
     keys = orphans(old, {batch: stored.body for batch, stored in present.items() if stored}, now=now)
-    store.delete_many(list(keys))
+    # Two copies of a state write in one generation. What one of them has withdrawn, the other one may bring back.
+    kept = (commit for batch in sorted(batches) for commit in batch_commits.read_withdrawn(store, batch))
+    listed = {file.path for commit in kept for file in commit.files}
+    store.delete_many([key for key in keys if key not in listed])
