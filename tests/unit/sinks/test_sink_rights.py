@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from restores import a_restore
 from sinkcontexts import a_written_query
-from sinkdrivers import NAMED, QUERY, Driver
+from sinkdrivers import NAMED, OUTPUT, QUERY, ROWS, Driver, visible
 from snapshots import Clock, Job
 from statefulspark import errors
 from statefulspark.contract import config, flagnames, rights
@@ -124,6 +124,26 @@ def test_a_loss_that_was_accepted_once_is_not_accepted_again() -> None:
             Driver(bucket, clock, RestoreConfig() if restore is word else word, sink=sink)
         assert ("used --restore-lose-output-of for delays/out before" in refused.value.message) is (restore is not word)
         driver = Driver(bucket, clock, restore, sink=sink)
+
+
+@pytest.mark.parametrize("restore", [RestoreConfig(), RestoreConfig(lose_output_of=NAMED)], ids=["without", "with"])
+def test_what_a_folder_loses_after_the_start_is_refused_whatever_was_accepted_before(restore: RestoreConfig) -> None:
+    """Also a batch that the driver before has prepared: this one sends it again, and its file is gone."""
+    bucket, clock = MemoryStore("memory://bucket"), Clock()
+    first = Driver(bucket, clock)
+    first.batch(2)
+    first.checkpoint()
+    first.batch(1)
+    first.complete()
+    driver = Driver(bucket, clock, restore)
+    assert [value for value, _ in visible(bucket)] == list(range(3 * ROWS))
+    lost = [info.key for info in bucket.list(OUTPUT) if "/00000002" in info.key]
+    assert len(lost) == 2
+    bucket.delete_many(lost)
+    driver.batch(1)
+
+    with pytest.raises(errors.StateUnknownError, match="StagedRowsMissing"):
+        driver.checkpoint()
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,7 @@ class Committer:
         self._commit_covered(restored, step.report)
         for key, of_sink in self._progress.items():
             of_sink.committed = max(batches.get(key[0], -1), -1 if of_sink.committed is None else of_sink.committed)
+            of_sink.is_started = True
         self._retries.lift_limit()
         self._retries.tell(None)
 

@@ -220,19 +220,23 @@ class JobSink:
             expected=expected,
         )
 
-    def context_of(self, record: PreparedRecord, expected: Expected = NOTHING_EXPECTED) -> SinkContext:
+    def context_of(
+        self, record: PreparedRecord, expected: Expected = NOTHING_EXPECTED, *, has_rights: bool = False
+    ) -> SinkContext:
         """Return the context of a batch that has a prepared record, of this or of another driver; see `context`.
 
-        A right is about what was there when the driver started. What the sink loses of the driver's own batches is refused.
+        Args:
+            record: The record.
+            expected: What this driver knows to be in the sink.
+            has_rights: Whether rights count. They are about what was there when the driver started.
         """
-        context, driver = self.context(record.batch_id, expected), self.driver
-        is_own = (record.lineage, record.epoch) == (driver.lineage, driver.epoch)
+        context = self.context(record.batch_id, expected)
         return replace(
             context,
             generation=record.generation,
             epoch=record.epoch,
             lineage=record.lineage,
-            descent=replace(context.descent, rights=frozenset()) if is_own else context.descent,
+            descent=context.descent if has_rights else replace(context.descent, rights=frozenset()),
         )
 
 

@@ -69,15 +69,15 @@ def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> Non
         StateUnknownError: `SinkBehind`: the sink has lost more than the driver has; `SinkMarkerMissing`.
         TransientError: Call again.
     """
-    expected = progress.expected
+    expected, has_rights = progress.expected, not progress.is_started
     try:
-        _send(sink, record, expected)
+        _send(sink, record, expected, has_rights=has_rights)
     except marker.SinkBehindError as behind:
         if not behind.is_healable:
             raise
         for lost in progress.lost(behind.marker, sink):
-            _send(sink, lost, Expected(origin=expected.origin))
-        _send(sink, record, expected)
+            _send(sink, lost, Expected(origin=expected.origin), has_rights=has_rights)
+        _send(sink, record, expected, has_rights=has_rights)
         _tell_loss(sink, progress, behind)
 
 
@@ -105,8 +105,8 @@ def abort(sink: JobSink, record: PreparedRecord) -> bool:
     return True
 
 
-def _send(sink: JobSink, record: PreparedRecord, expected: Expected) -> None:
-    context = sink.context_of(record, expected)
+def _send(sink: JobSink, record: PreparedRecord, expected: Expected, *, has_rights: bool) -> None:
+    context = sink.context_of(record, expected, has_rights=has_rights)
     with _asking(sink, "commit", context):
         sink.sink.commit((record.transaction or "").encode(), context)
 

@@ -34,6 +34,8 @@ class SinkProgress:
     """The last drivers of this root that opened it, this one included; set when it is opened."""
     covered: int = -1
     """Batch of the newest snapshot that is complete."""
+    is_started: bool = False
+    """Whether the restored transactions are committed. Rights do not count for what the sink loses from then on."""
     sent_again: str | None = None
     """What the sink had lost and got once more, for people."""
 
