@@ -321,6 +321,38 @@ def test_a_copy_that_owns_a_folder_deletes_no_files_of_what_it_has_withdrawn(vis
     assert world.files == before
 
 
+@BOTH
+def test_a_start_that_has_one_right_and_needs_another_is_told_both(visible: str) -> None:
+    """State from before a restore meets a folder with the batches that came after it, and one of its own files is lost."""
+    world = World("files", visible)
+    driver = world.start()
+    driver.batch(2)
+    older = driver.checkpoint()
+    driver.batch(2)
+    driver.checkpoint()
+    driver.batch(2)
+    driver.complete()
+    before = world.copied()
+    left = world.start(to(f"checkpoint:{older.id}"))
+    for _ in range(3):
+        world.batches(left, 2)
+        left.checkpoint()
+    world.put_back(before)
+    world.folder.delete_many([info.key for info in world.folder.list("data") if "/00000005-00000001" in info.key])
+
+    refusals = []
+    for right in (anyway(), without(), anyway()):
+        with pytest.raises(errors.StatefulSparkError) as refused:
+            world.start(right)
+        refusals.append(refused.value)
+    world.start(RestoreConfig(repeat_output_of=NAMED, lose_output_of=NAMED))
+
+    assert [refusal.reason for refusal in refusals] == ["StagedRowsMissing", "SinkOpenedElsewhere", "StagedRowsMissing"]
+    assert "has a newer generation of batch 5" in refusals[1].message
+    assert all(set(rights.offered(refusal.message)) == set(SinkRight) for refusal in refusals)
+    assert world.shown == seen(1, *range(6))
+
+
 LATER = pytest.mark.parametrize("later", [0, 1, 3], ids=["", "by a later driver", "by the last of several drivers"])
 
 

@@ -191,6 +191,16 @@ def _shown_after_a_checkpoint(bucket: MemoryStore, clock: Clock, sink: MarkedSin
     return f"checkpoint:{checkpoint.id}"
 
 
+def test_no_right_is_said_to_help_where_a_refusal_offers_none() -> None:
+    granted = SinkRights.read(HAS_RIGHT, ())
+    missing = errors.SpecRejectedError("PostgresTableMissing", "Could not find it; create it first.")
+    ahead = errors.SpecRejectedError("SinkAhead", f"It is ahead. Start with {OFFER}.")
+
+    assert granted.refusal({NAMED[0]: missing}) is missing
+    both = granted.refusal({NAMED[0]: missing, "totals/log": ahead})
+    assert both.message == f"{missing.message} {ahead.message}"
+
+
 class TwoSinks:
     """A job with two sinks that have shown more than an older checkpoint contains, as far as it is to be restored."""
 

@@ -269,6 +269,12 @@ def opened_elsewhere_error(
     what = f"{where} was opened by {opener}, which {root} does not know"
     if stored is not None and standing.has_another(stored, context):
         what = f"{where} was opened by {opener}, and has other batches than {root}, which a later epoch wrote there"
+    if stored is not None and stored == stored.opened_by(context):
+        # A start that had the right was not finished. The next one opens the sink, and is refused only by this commit.
+        what, is_running = (
+            f"{where} has a newer generation of batch {context.batch_id}, which {root} does not know",
+            False,
+        )
     return errors.SpecRejectedError(
         "SinkOpenedElsewhere",
         f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "

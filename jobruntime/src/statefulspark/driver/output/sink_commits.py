@@ -113,9 +113,24 @@ def _send(sink: JobSink, record: PreparedRecord, expected: Expected, *, has_righ
 
 @contextlib.contextmanager
 def _asking(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
+    """Call a sink; its refusal of a start that has rights names these, too."""
+    rights = sink.driver.rights
+    try:
+        with rights.explaining(sink.name), _looking_up_who_fenced(sink, method, context):
+            yield
+    except (errors.SpecRejectedError, errors.StateUnknownError) as refused:
+        is_healed = isinstance(refused, marker.SinkBehindError) and refused.is_healable
+        together = rights.refusal({sink.name: refused}) if context.descent.rights and not is_healed else refused
+        if together is refused:
+            raise
+        raise together from refused
+
+
+@contextlib.contextmanager
+def _looking_up_who_fenced(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
     """Call a sink; if it says that another driver has opened it, storage must know that driver."""
     try:
-        with sink.driver.rights.explaining(sink.name), sink_calls.calling(sink.sink, sink.uid, method):
+        with sink_calls.calling(sink.sink, sink.uid, method):
             yield
     except marker.SinkTakenOverError:
         raise

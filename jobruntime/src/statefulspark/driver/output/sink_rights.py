@@ -109,13 +109,16 @@ class SinkRights:
         """
         first, *others = refused.values()
         messages = " ".join(error.message for error in refused.values())
+        offered = rights.offered(messages)
         needed = {right: {sink for granted, sink in self.granted if granted is right} for right in SinkRight}
-        for right, sinks in rights.offered(messages).items():
+        for right, sinks in offered.items():
             needed[right] |= sinks
-        if not others and needed == {right: rights.offered(messages).get(right, set()) for right in SinkRight}:
+        # Rights are of no use where a refusal offers none, for example where a table is missing.
+        is_enough = all(rights.offered(error.message) for error in refused.values())
+        if not others and (not is_enough or needed == {right: offered.get(right, set()) for right in SinkRight}):
             return first
         with_rights = rights.described({right: sorted(sinks) for right, sinks in needed.items() if sinks})
-        together = f" To go on with all of these sinks, start with {with_rights}." if any(needed.values()) else ""
+        together = f" To go on with all of these sinks, start with {with_rights}." if is_enough else ""
         return _kind_of(first)(first.reason, f"{messages}{together}")
 
 
