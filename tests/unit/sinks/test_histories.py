@@ -709,6 +709,40 @@ def test_a_sink_at_another_target_is_new_and_gets_nothing_that_the_first_one_has
     assert set(first.shown).isdisjoint(["1/4", "1/5"])
 
 
+def test_a_sink_that_comes_back_to_a_target_gets_nothing_that_the_other_one_has() -> None:
+    world = World("marked", "batch")
+    shown(world.start(), 4)
+    world.start().checkpoint()
+    first, world.marked = world.marked, MarkedSink(visible="batch", target="memory://elsewhere")
+    driver = world.start()
+    driver.checkpoint()
+    for _ in range(2):
+        shown(driver, 2)
+        driver.checkpoint()
+    second, world.marked = world.marked, first
+    shown(world.start(), 1)
+
+    assert first is not None
+    assert second is not None
+    assert first.shown == seen(1, *range(4), 8)
+    assert second.shown[-4:] == seen(1, *range(4, 8))
+
+
+def test_a_folder_that_a_sink_comes_back_to_has_no_gap_in_the_numbers() -> None:
+    """A reader ends before a gap, since at a replica it is a commit file that is not there yet."""
+    clock = Clock()
+    bucket = stores.MemoryStore("memory://bucket", clock)
+    for folder in ("first", "second", "first"):
+        driver = Driver(bucket, clock, output=folder)
+        for count in (2, 1, 0, 0):
+            driver.batch(count)
+            driver.checkpoint()
+
+    commits = sinkdrivers.files_commits
+    assert commits.listed(bucket.child("first")) == tuple(range(9))
+    assert [one.batch_id for one in commits.read_commits(bucket.child("first"))] == [0, 1, 2, 6, 7, 8]
+
+
 @BOTH
 def test_a_sink_that_tells_its_target_from_now_on_is_the_one_that_told_none(visible: str) -> None:
     world = World("silent", visible)

@@ -86,6 +86,15 @@ class Marker(base.StoredDocument):
         is_later = own is not None and of_state is not None and own > of_state
         return self.model_copy(update={"origin": origin}) if is_later else self
 
+    def beyond(self, elsewhere: Position | None, context: SinkContext) -> Self:
+        """Return the marker of a sink that comes back to a target, after what it has committed to another one since."""
+        if elsewhere is None or self.has(elsewhere, context.descent):
+            return self
+        others = tuple(last for last in self.committed if _generation(last) != _generation(elsewhere))
+        is_newest = others == self.committed[:-1]
+        committed = (*others, elsewhere) if is_newest else (elsewhere, *others)
+        return self.model_copy(update={"committed": committed[-REMEMBERED:]})
+
     def covers(self, context: SinkContext) -> bool:
         """Tell whether the context's batch needs no commit.
 
@@ -181,7 +190,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         if relation is Standing.MARKER_MISSING and not own.rights.issuperset(FOR_UNKNOWN_ROWS):
             raise missing_error(context, where, withdraws=withdraws)
         return _begun_after(expected.committed, context)
-    stored = stored.known_to(context)
+    stored = stored.known_to(context).beyond(expected.elsewhere, context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
     if relation is Standing.WENT_BACK_ON_PURPOSE:

@@ -69,8 +69,8 @@ def withdraw(store: ObjectStore, context: SinkContext) -> None:
         _withdraw_batch(store, batch, context)
     for commit in returning:
         _bring_back(store, commit, context)
-    if SinkRight.LOSE in context.descent.rights:
-        # Readers end before a gap, so batches whose loss somebody has accepted get withdrawn commits.
+    if SinkRight.LOSE in context.descent.rights or context.expected.elsewhere is not None:
+        # Readers end before a gap. Batches whose loss is accepted, or that went to another folder, get withdrawn commits.
         before = max(
             (number for number in commits.listed(store) if number <= context.batch_id), default=context.batch_id
         )
