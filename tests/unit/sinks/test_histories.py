@@ -263,7 +263,8 @@ def test_a_copy_that_takes_the_sink_back_sends_what_its_state_had_prepared(kind:
     here.batch(2)
     here.complete()
 
-    again = world.start(anyway())
+    lost = NAMED if kind == "files" and visible == "batch" else ()  # The copy has withdrawn batches 3 and 4.
+    again = world.start(RestoreConfig(repeat_output_of=NAMED, lose_output_of=lost))
 
     assert world.shown[-2:] == seen(1, 5, 6)
     if kind == "files":
@@ -351,6 +352,43 @@ def test_a_start_that_has_one_right_and_needs_another_is_told_both(visible: str)
     assert "has a newer generation of batch 5" in refusals[1].message
     assert all(set(rights.offered(refusal.message)) == set(SinkRight) for refusal in refusals)
     assert world.shown == seen(1, *range(6))
+
+
+@BOTH
+@pytest.mark.parametrize("count", [1, 3], ids=["fewer batches than the state", "more batches"])
+def test_rows_that_another_copy_has_withdrawn_from_a_folder_are_not_given_up_by_the_right_to_repeat(
+    count: int, visible: str
+) -> None:
+    """Its batches have the numbers of the state's own, which the state does not have the files of any more."""
+    world = World("files", visible)
+    first = world.start()
+    world.batches(first, 3)
+    first.checkpoint()
+    copy = world.copied()
+    here = world.start()
+    for _ in range(4):
+        world.batches(here, 2)
+        here.checkpoint()
+    before = world.files
+    there = world.start(anyway(), bucket=copy)
+    for _ in range(count):
+        world.batches(there, 2)
+        there.checkpoint()
+    world.start(bucket=copy)
+
+    for right in (RestoreConfig(), anyway()):
+        with pytest.raises(
+            errors.SpecRejectedError, match=r"missing in memory://output, which has batch 2 \(generation 1\), nor"
+        ) as refused:
+            world.start(right)
+        assert refused.value.reason == "SinkOpenedElsewhere"
+        assert set(rights.offered(refused.value.message)) == set(SinkRight)
+    world.start(RestoreConfig(repeat_output_of=NAMED, lose_output_of=NAMED))
+
+    assert world.shown == seen(1, *range(11))
+    kept = [batch for batch, files in before.items() if world.files[batch] == files]
+    assert set(range(3, 5)).isdisjoint(kept)
+    assert set(range(9, 11)) <= set(kept), "what the state has prepared is there"
 
 
 LATER = pytest.mark.parametrize("later", [0, 1, 3], ids=["", "by a later driver", "by the last of several drivers"])

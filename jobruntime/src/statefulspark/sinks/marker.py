@@ -272,7 +272,9 @@ def opened_elsewhere_error(
     if stored is not None:
         after = _beginning_beside_others(stored, context, withdraws=withdraws)
         needed = _needed(Standing.OTHER_COPY, stored, context, withdraws=withdraws)
-        has = f", which has {described(stored.newest)} of the other driver"
+        # A folder that lacks batches is said to have those of the state.
+        of_whom = "" if withdraws and SinkRight.LOSE in needed else " of the other driver"
+        has = f", which has {described(stored.newest)}{of_whom}"
     root = context.descent.root or "this root"
     opener = "another driver" if stored is None else f"epoch {stored.epoch} of this state (claim {stored.claim})"
     what = f"{where} was opened by {opener}, which {root} does not know"

@@ -224,6 +224,10 @@ def _reached_marker(owner: FolderOwner, store: ObjectStore, context: SinkContext
     numbers = {position.batch_id for position in compared if position is not None}
     for number in sorted({*numbers, *_newest_shown(store, context)}):
         reached = _count_commit(reached, store, number, context)
+    if is_opening and standing.compare(reached, context) is standing.Standing.OTHER_COPY:
+        before = _before_replaced(store, context)
+        if before is not None:
+            return reached.model_copy(update={"committed": before})
     if not is_opening or expected.kept_after is None or not standing.lacks(reached, expected.kept_after, context):
         return reached
     # What opening brings back counts, too; what the folder shows stays the newest.
@@ -234,6 +238,23 @@ def _reached_marker(owner: FolderOwner, store: ObjectStore, context: SinkContext
         there.append(expected.committed)
     has_more = tuple(position for position in there if standing.lacks(reached, position, context))
     return reached.model_copy(update={"committed": (*has_more[-1:], *reached.committed)})
+
+
+def _before_replaced(store: ObjectStore, context: SinkContext) -> tuple[Position, ...] | None:
+    """Return the last batch before those that another copy has committed in place of the state's own; None if none was.
+
+    Numbers do not tell them apart, but what the copy has replaced is kept. Batches that the state sends again do not count.
+    Cost: a GET and a LIST for the last of them, and for each one that was replaced.
+    """
+    kept_after, lowest = context.expected.kept_after, None
+    for batch in range(-1 if kept_after is None else kept_after.batch_id, -1, -1):
+        shown = _read_present(store, commit_key(batch), BatchCommit)
+        if shown is None or shown.withdrawn:
+            continue
+        if all(commit.files == shown.files for commit in _kept_in_line(store, batch, context)):
+            return None if lowest is None else (position_of(shown),)
+        lowest = batch
+    return None if lowest is None else ()
 
 
 def _newest_shown(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
@@ -295,12 +316,17 @@ def returning(store: ObjectStore, context: SinkContext) -> tuple[BatchCommit, ..
 
 def _kept(store: ObjectStore, batch: int, context: SinkContext) -> BatchCommit | None:
     """Return the commit of a batch that was withdrawn, and that the state of a start is known to contain."""
-    cuts = (context.position, *context.descent.line, *context.descent.cuts)
-    ends = [(cut.lineage, cut.generation) for cut in cuts if batch <= cut.batch_id]
-    in_line = [commit for commit in read_withdrawn(store, batch) if (commit.lineage, commit.generation) in ends]
+    in_line = _kept_in_line(store, batch, context)
     newest = max(in_line, key=lambda commit: (commit.generation, commit.epoch), default=None)
     infos = store.info_many([] if newest is None else [file.path for file in newest.files])
     return None if None in infos.values() else newest
+
+
+def _kept_in_line(store: ObjectStore, batch: int, context: SinkContext) -> list[BatchCommit]:
+    """Return the commits of a batch that were withdrawn, and are of generations that the state has it of."""
+    cuts = (context.position, *context.descent.line, *context.descent.cuts)
+    ends = [(cut.lineage, cut.generation) for cut in cuts if batch <= cut.batch_id]
+    return [commit for commit in read_withdrawn(store, batch) if (commit.lineage, commit.generation) in ends]
 
 
 def _read_present(store: ObjectStore, key: str, kind: type[_Document]) -> _Document | None:
