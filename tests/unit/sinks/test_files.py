@@ -447,6 +447,20 @@ def test_a_loss_that_somebody_accepts_leaves_no_gap_in_the_numbers(folder: store
     assert [number for number, _, _ in committed(folder)] == [0, 1, 2]
 
 
+def test_a_loss_that_was_accepted_by_a_start_that_died_leaves_no_gap_either(folder: stores.MemoryStore) -> None:
+    """The start owned the folder, and wrote no commit file yet. The next one has no right any more."""
+    for batch in range(3):
+        commit(folder, at(batch), 1)
+    lost = Expected(own_at(2, 5), own_at(2, 4))
+    context = replace(by_epoch(at(6), 4), expected=lost, descent=replace(CONTEXT.descent, rights=frozenset(SinkRight)))
+    files_commits.claim_folder(folder, context)
+    following = replace(by_epoch(at(6), 5), expected=replace(lost, committed=lost.kept_after))
+
+    sink_in(folder).open(following)
+
+    assert files_commits.listed(folder) == tuple(range(8))
+
+
 def test_what_was_withdrawn_is_committed_anew_and_again_is_fine(folder: stores.MemoryStore) -> None:
     a_rollback(folder)
     transactions = [stage(folder, at(batch, epoch=4), batch) for batch in range(5, 10)]

@@ -69,13 +69,21 @@ def withdraw(store: ObjectStore, context: SinkContext) -> None:
         _withdraw_batch(store, batch, context)
     for commit in returning:
         _bring_back(store, commit, context)
-    if SinkRight.LOSE in context.descent.rights or context.expected.elsewhere is not None:
+    if _may_have_gap(store, context):
         # Readers end before a gap. Batches whose loss is accepted, or that went to another folder, get withdrawn commits.
         before = max(
             (number for number in commits.listed(store) if number <= context.batch_id), default=context.batch_id
         )
         for batch in range(before + 1, context.batch_id + 1):
             commits.put(store, _tombstone(batch, context), None)
+
+
+def _may_have_gap(store: ObjectStore, context: SinkContext) -> bool:
+    """Tell whether numbers before the restored batch may have no commit; a start that had the right may not have ended."""
+    kept_after = context.expected.kept_after
+    if SinkRight.LOSE in context.descent.rights or context.expected.elsewhere is not None:
+        return True
+    return kept_after is not None and store.info(commits.commit_key(kept_after.batch_id)) is None
 
 
 def _withdraw_batch(store: ObjectStore, batch: int, context: SinkContext) -> None:

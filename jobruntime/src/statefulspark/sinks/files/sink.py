@@ -117,7 +117,7 @@ class FilesMachine(Machine[FilesSink]):
     def open(self, context: SinkContext) -> None:
         """Take ownership of the folder, withdraw commits after the restored batch, bring others back, and delete orphans.
 
-        Cost: two GETs, two HEADs, three PUTs and one or two LISTs; per withdrawn batch another GET, HEAD and two PUTs; per
+        Cost: two GETs, three HEADs, three PUTs and one or two LISTs; per withdrawn batch another GET, HEAD and two PUTs; per
         batch that comes back also a LIST, a GET, and a HEAD for each file.
 
         Raises:
