@@ -275,6 +275,24 @@ def test_a_sink_that_has_all_the_state_knows_of_older_generations_is_continued(w
     assert world.values == (rows(*range(6)) if world.ledger is None else before + rows(5))
 
 
+def test_a_sink_that_is_fenced_knows_which_batches_may_be_committed_again() -> None:
+    """A folder looks for orphans whenever it is opened, and another copy may have committed their numbers."""
+    world, opened = World("ledger"), list[tuple[str, int]]()
+
+    class Told(Ledger):
+        def open(self, context: SinkContext) -> None:
+            opened.append((context.job, len(context.expected.written)))
+            super().open(context)
+
+    world.ledger = Told()
+    _, snapshot = the_first_job(world)
+    opened.clear()
+
+    world.driver(OTHER, snapshot=snapshot, repeat_output_of=NAMED)
+
+    assert opened == [(JOB, 5), (OTHER, 5)]
+
+
 def test_a_sink_that_tells_no_target_begins_under_another_name_and_is_compared_from_then_on() -> None:
     clock = Clock()
     bucket, sink = stores.MemoryStore("memory://bucket", clock), SilentSink(visible="checkpoint")

@@ -95,7 +95,8 @@ def taking_over(sink: JobSink, context: SinkContext) -> SinkContext:
     _log.warning("a sink of another job is continued", extra={"sink": sink.uid, "job": other.job})
     if other.marker is None or not isinstance(sink.sink, TellsMarker):
         return context
-    sink.sink.open(context.named(other.job))
+    prepared = Expected(written=context.expected.written)
+    sink.sink.open(replace(context.named(other.job), expected=prepared))
     # It may have committed until then.
     return replace(context, continues=sink.sink.stored_marker(_looking(context, other.job)))
 
