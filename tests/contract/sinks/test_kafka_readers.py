@@ -85,10 +85,10 @@ def test_a_driver_that_stands_still_for_longer_sends_the_batch_again_and_it_is_t
     prepared = world.prepared(world.at(0), IDS)
     steps = [{"open": 1}, {"stop": "send_offsets_to_transaction", "when": "before"}, {"commit": prepared}]
     # The second attempt has to end within this time, also on a busy machine.
-    still = drivers.fork(with_timeout(world, timedelta(seconds=6)), world.at(0), steps)
+    still = drivers.fork(with_timeout(world, timedelta(seconds=12)), world.at(0), steps)
     with still.standing_still():
         kafka.wait_until(lambda: len(kafka.read(str(world.recipe["topic"]), committed_only=False)) == 2, "sent", 30)
-        time.sleep(8)
+        time.sleep(15)
     assert (still.last_word(), world.read()) == ("done", IDS)
 
 
