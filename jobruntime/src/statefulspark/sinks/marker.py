@@ -86,15 +86,6 @@ class Marker(base.StoredDocument):
         is_later = own is not None and of_state is not None and own > of_state
         return self.model_copy(update={"origin": origin}) if is_later else self
 
-    def beyond(self, elsewhere: Position | None, context: SinkContext) -> Self:
-        """Return the marker of a sink that comes back to a target, after what it has committed to another one since."""
-        if elsewhere is None or self.has(elsewhere, context.descent):
-            return self
-        others = tuple(last for last in self.committed if _generation(last) != _generation(elsewhere))
-        is_newest = others == self.committed[:-1]
-        committed = (*others, elsewhere) if is_newest else (elsewhere, *others)
-        return self.model_copy(update={"committed": committed[-REMEMBERED:]})
-
     def covers(self, context: SinkContext) -> bool:
         """Tell whether the context's batch needs no commit.
 
@@ -190,7 +181,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         if relation is Standing.MARKER_MISSING and not own.rights.issuperset(FOR_UNKNOWN_ROWS):
             raise missing_error(context, where, withdraws=withdraws)
         return _begun_after(expected.committed, context)
-    stored = stored.known_to(context).beyond(expected.elsewhere, context)
+    stored = _beyond(stored.known_to(context), context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
         return stored.opened_by(context)
     if relation is Standing.WENT_BACK_ON_PURPOSE:
@@ -467,6 +458,17 @@ def _ends_up_to(position: Position, context: SinkContext) -> tuple[Position, ...
     if position.lineage == own.lineage:
         ends += [last for last in reversed(own.line) if last.generation < position.generation]
     return tuple({_generation(end): end for end in (*ends, position)}.values())[-REMEMBERED:]
+
+
+def _beyond(stored: Marker, context: SinkContext) -> Marker:
+    """Return the marker of a sink that comes back to a target, after what it has committed to another one since."""
+    elsewhere = context.expected.elsewhere
+    if elsewhere is None or stored.has(elsewhere, context.descent):
+        return stored
+    others = tuple(last for last in stored.committed if _generation(last) != _generation(elsewhere))
+    is_newest = others == stored.committed[:-1]
+    committed = (*others, elsewhere) if is_newest else (elsewhere, *others)
+    return stored.model_copy(update={"committed": committed[-REMEMBERED:]})
 
 
 def _going_on(stored: Marker, context: SinkContext) -> Marker:
