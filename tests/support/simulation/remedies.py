@@ -74,7 +74,8 @@ def _opened_elsewhere(world: Outside, driver: OutsideDriver, message: str, choic
         if AFTER not in message:
             return
         after = _give_up(world, driver, message)
-        world.site.taken_over_at = after
+        # The batches up to there may be of another life, with more records: the refusal says that these come again.
+        world.site.taken_over_at = max(after, world.number_shown(_last_batch(message)))
         _go_on_after(world, driver, message, after, choice)
 
 
@@ -127,14 +128,19 @@ def _taken(world: Outside, driver: OutsideDriver, message: str, choice: int, new
 
 def _give_up(world: Outside, driver: OutsideDriver, message: str) -> int:
     """Accept that rows are missing, if a refusal asks for it; return the records after which the sink then goes on."""
-    words = message.rpartition(AFTER)[2]
-    named, after = _BATCH.match(words), _named(world, driver, words)
-    last_batch = int(named["batch"]) if named else -1 if words.startswith("nothing") else None
+    after = _named(world, driver, message.rpartition(AFTER)[2])
     if SinkRight.LOSE in rights.offered(message):
-        world.give_up(world.number_shown(last_batch), after)
+        world.give_up(world.number_shown(_last_batch(message)), after)
         if FILES in message:
             world.given_up |= world.without_file(driver, after)
     return after
+
+
+def _last_batch(message: str) -> int | None:
+    """Return the batch after which a refusal says that the sink goes on; None if it names none."""
+    words = message.rpartition(AFTER)[2]
+    named = _BATCH.match(words)
+    return int(named["batch"]) if named else -1 if words.startswith("nothing") else None
 
 
 def _bring_back(world: Outside, newest: Moment) -> None:
