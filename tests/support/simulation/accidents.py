@@ -62,7 +62,7 @@ def sink_failover(world: Outside, choice: int) -> None:
     The page tells to look for commits of a folder that were on their way; here they went to the old primary.
     """
     world.put_sink_back(world.recent(choice).content)
-    world.drop_requests_to_folder()
+    world.drop_requests(f"{OUTPUT}/")
 
 
 def sink_restored_to_backup(world: Outside, choice: int) -> None:
@@ -76,8 +76,10 @@ def sink_restored_to_backup(world: Outside, choice: int) -> None:
 def sink_loses_its_marker(world: Outside, choice: int) -> None:
     """A tool keeps the rows of the target, and not what the sink has written beside them.
 
-    If the state went back to before it opened the sink, nothing tells whose the rows are, and they come again.
+    If the state went back to before it opened the sink, nothing tells whose the rows are, and they come again. So they do
+    beside an older marker, which a request of an older driver would leave that arrives afterwards: none does.
     """
+    world.drop_requests(f"{OUTPUT}/", "ledger")
     if not any("/output/" in key for key in world.site.bodies.own):
         world.allow_again(world.word("neither state nor target knows"), 0)
     world.target.markers.clear()

@@ -249,12 +249,12 @@ class Outside(Simulation):
         Requests to the state may come later still: nobody needs to wait for them.
         """
         self.clock.forward(EXPIRED_S)
-        self.drop_requests_to_folder()
+        self.drop_requests(f"{OUTPUT}/")
 
-    def drop_requests_to_folder(self) -> None:
-        """Lose the requests to the folder that are on their way."""
+    def drop_requests(self, *keys: str) -> None:
+        """Lose the requests to what begins with some keys that are on their way."""
         for site in self.sites:
-            site.network.late[:] = [late for late in site.network.late if not late.key.startswith(f"{OUTPUT}/")]
+            site.network.late[:] = [late for late in site.network.late if not late.key.startswith(keys)]
 
     def open_site(self, state: dict[str, Stored]) -> None:
         """Go on at another site that has a copy of the bucket, and the same URIs.

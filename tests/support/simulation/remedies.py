@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from simulation.sites import Moment
 
 DISASTER = "docs/howto/disaster-recovery.md"
-TURNS = 3
+TURNS = 5
 """The way out of one refusal may lead to another one: a sink that shows batches is ahead of a snapshot that is as old."""
 AFTER = "what this state has after "
 """What a refusal says before the batch after which the sink goes on. A driver that ran does not know it; a start does."""
