@@ -155,6 +155,11 @@ class SinkBehindError(errors.StateUnknownError):
         self.is_healable = is_healable
 
 
+def is_healed(error: errors.StatefulSparkError) -> bool:
+    """Tell whether the driver mends what an error says: it commits again what the sink lacks."""
+    return isinstance(error, SinkBehindError) and error.is_healable
+
+
 def open_marker(stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool = False) -> Marker:
     """Return the marker for a driver that opens a sink, or reject the start.
 
@@ -196,10 +201,7 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
         return _begun_after(_beginning_beside_others(stored, context, withdraws=withdraws), context)
     if expected.kept_after is not None and standing.lacks(stored, expected.kept_after, context):
         stored = stored.counting(expected.kept_after)
-    newest = stored.newest
-    if newest is not None and not own.contains(newest, context.position):
-        stored = _going_on(stored, context)
-    return stored.opened_by(context)
+    return (_going_on(stored, context) if standing.is_ahead(stored, context) else stored).opened_by(context)
 
 
 def require_newest(reached: Marker | None, context: SinkContext, where: str) -> Marker:
@@ -342,7 +344,7 @@ def _behind_error(
     expected, newest = context.expected, reached.newest
     needed = _needed(Standing.SINK_BEHIND, reached, context, withdraws=withdraws)
     gone = f"after {described(newest)} up to {described(expected.kept_after)}"
-    if newest is not None and not context.descent.contains(newest, context.position):
+    if standing.is_ahead(reached, context):
         gone = (
             f"up to {described(expected.kept_after)} that are missing there: {described(newest)} is not in this state"
         )

@@ -165,17 +165,18 @@ def compare(stored: Marker | None, context: SinkContext) -> Standing:
         return Standing.STATE_BEHIND
     if is_behind:
         return Standing.SINK_BEHIND_HEALABLE
-    return Standing.WENT_BACK_ON_PURPOSE if _is_ahead(stored, context) else Standing.EQUAL
+    return Standing.WENT_BACK_ON_PURPOSE if is_ahead(stored, context) else Standing.EQUAL
 
 
 def would_repeat(stored: Marker, context: SinkContext) -> bool:
-    """Tell whether a sink has batches that the state does not contain, and nobody went back behind them on purpose."""
+    """Tell whether a start would repeat batches of a sink: the state lacks them, and went back behind them by accident."""
     own, newest = context.descent, stored.newest
     is_on_purpose = newest is not None and newest.lineage == own.lineage and newest.generation < own.went_back
-    return _is_ahead(stored, context) and not is_on_purpose
+    return is_ahead(stored, context) and not is_on_purpose
 
 
-def _is_ahead(stored: Marker, context: SinkContext) -> bool:
+def is_ahead(stored: Marker, context: SinkContext) -> bool:
+    """Tell whether a sink has batches that the state does not contain."""
     return stored.newest is not None and not context.descent.contains(stored.newest, context.position)
 
 

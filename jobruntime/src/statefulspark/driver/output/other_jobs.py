@@ -70,7 +70,7 @@ def continuing(sink: JobSink, context: SinkContext) -> SinkContext:
         context: Context in which this driver would open it.
 
     Raises:
-        SpecRejectedError: `SinkOfAnotherJob`: nobody has said that this job continues the other one.
+        SpecRejectedError: `SinkOfAnotherJob`: no right says that this job continues the other one.
         TransientError: The sink is unavailable.
     """
     other = _answered(sink, context)
@@ -108,7 +108,11 @@ def _looking(context: SinkContext, job: str) -> SinkContext:
 
 
 def _answered(sink: JobSink, context: SinkContext) -> OtherSink | None:
-    """Find the sink that this job continues: somebody has said so, now or before a start that did not end."""
+    """Find the sink that this job continues, by a right of this start or of one that did not end.
+
+    Raises:
+        SpecRejectedError: `SinkOfAnotherJob`: there is no such right.
+    """
     other = find(sink, context)
     if other is None:
         return None

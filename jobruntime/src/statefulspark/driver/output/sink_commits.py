@@ -119,8 +119,9 @@ def _asking(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
         with rights.explaining(sink.name), _looking_up_who_fenced(sink, method, context):
             yield
     except (errors.SpecRejectedError, errors.StateUnknownError) as refused:
-        is_healed = isinstance(refused, marker.SinkBehindError) and refused.is_healable
-        together = rights.refusal({sink.name: refused}) if context.descent.rights and not is_healed else refused
+        if marker.is_healed(refused) or not context.descent.rights:
+            raise
+        together = rights.refusal({sink.name: refused})
         if together is refused:
             raise
         raise together from refused

@@ -27,7 +27,7 @@ _BEFORE_AGAIN = {
     SinkRight.REPEAT: "make sure that no other job writes there",
     SinkRight.LOSE: "make sure that these rows may stay missing, too",
 }
-"""What a person has to know before a right is given once more."""
+"""The condition under which a person may give a right once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,8 @@ class SinkRights:
         try:
             yield
         except (errors.SpecRejectedError, errors.StateUnknownError) as error:
-            is_healed = isinstance(error, marker.SinkBehindError) and error.is_healable
             used = [right for right in rights.offered(error.message) if (right, sink) in self.spent]
-            if is_healed or not used:
+            if marker.is_healed(error) or not used:
                 raise
             again = rights.options({right: [sink] for right in used})
             raise _kind_of(error)(
@@ -110,14 +109,14 @@ class SinkRights:
         first, *others = refused.values()
         messages = " ".join(error.message for error in refused.values())
         offered = rights.offered(messages)
-        needed = {right: {sink for granted, sink in self.granted if granted is right} for right in SinkRight}
-        for right, sinks in offered.items():
-            needed[right] |= sinks
+        needed = {(right, sink) for right, sinks in offered.items() for sink in sinks} | self.granted.keys()
+        is_complete = all(sink in offered.get(right, ()) for right, sink in self.granted)
         # Rights are of no use where a refusal offers none, for example where a table is missing.
         is_enough = all(rights.offered(error.message) for error in refused.values())
-        if not others and (not is_enough or needed == {right: offered.get(right, set()) for right in SinkRight}):
+        if not others and (is_complete or not is_enough):
             return first
-        with_rights = rights.described({right: sorted(sinks) for right, sinks in needed.items() if sinks})
+        sinks_of = {right: sorted(sink for each, sink in needed if each is right) for right in SinkRight}
+        with_rights = rights.described({right: sinks for right, sinks in sinks_of.items() if sinks})
         together = f" To go on with all of these sinks, start with {with_rights}." if is_enough else ""
         return _kind_of(first)(first.reason, f"{messages}{together}")
 
