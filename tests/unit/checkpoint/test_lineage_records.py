@@ -95,6 +95,21 @@ def test_batches_that_a_dead_driver_committed_before_the_move_are_of_the_old_lin
     assert [cut.batches for cut in new.plan.descent.ancestors] == [{"delays": 4}]
 
 
+def test_what_is_committed_after_the_move_is_kept_before_its_first_checkpoint(
+    bucket: stores.MemoryStore, clock: Clock
+) -> None:
+    a_driver_with_a_checkpoint(bucket, clock).batch(3)
+    copied(bucket, "away")
+    Driver(bucket, clock, root="away").batch(2)
+
+    again = Driver(bucket, clock, root="away")
+
+    checkpoints = catalog.list_snapshots(again.job.store)
+    generation_of = {ref.id: catalog.read_manifest(again.job.store, ref.folder).generation for ref in checkpoints}
+    assert generation_of == {1: 1, 2: 1, 3: 2}
+    assert (again.plan.generation, again.plan.fallback, dict(again.plan.start_batches)) == (2, None, {"delays": 6})
+
+
 def test_two_drivers_that_start_at_a_new_place_at_once_agree(bucket: stores.MemoryStore, clock: Clock) -> None:
     store = bucket.child("default/flights")
 

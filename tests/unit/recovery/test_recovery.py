@@ -460,6 +460,22 @@ def test_a_query_that_may_be_dropped_is_left_out_by_a_new_generation(job: Job) -
     assert catalog.list_snapshots(job.store)[0].id == 2
 
 
+def test_a_start_that_drops_a_query_keeps_what_is_committed_before_its_first_checkpoint(job: Job) -> None:
+    first, second = job.running(3), FakeQuery(job.store, 1, uid="arrivals")
+    second.run_batch()
+    job.checkpoint(first, second)
+    first.run_batch()
+    drops = RestoreConfig(drop_state=("arrivals",))
+    plan = job.start(drops, query_uids=["delays"])
+    first.continue_in(plan.generation, 3).run_batch()
+
+    again = job.start(drops, query_uids=["delays"])
+
+    assert (again.mode, again.fallback, dict(again.start_batches)) == (StartMode.CONTINUE, None, {"delays": 4})
+    numbers = {number: catalog.read_manifest(job.store, layout.checkpoint(number)).generation for number in (1, 2, 3)}
+    assert numbers == {1: 1, 2: 1, 3: 2}
+
+
 def test_a_query_that_a_later_version_added_is_kept_aside_and_never_under_another_name(job: Job) -> None:
     first, second = job.running(3), FakeQuery(job.store, 1, uid="arrivals")
     second.run_batch()

@@ -281,7 +281,7 @@ class StartPlan(RestoredState):
         claim: The snapshot that the job claims with this start.
         changes: The changes made while copying into a new generation, a sentence each.
         why_copied: Why the requested snapshot is copied, as a part of a sentence; None if it is not.
-        descent: Where the state of the generation in use comes from, if the start continues in it.
+        descent: Where the state of the generation in use comes from, if the start continues in it or copies its head.
     """
 
     source: Candidate | None = None

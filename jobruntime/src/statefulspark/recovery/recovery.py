@@ -83,15 +83,17 @@ def plan_recovery(
         plan = _restore(view, restore, fresh_generation)
     else:
         plan = _recover(view, fresh_generation)
-    plan = _without_lost_state(_add_leftovers(plan, view), view, restore, query_uids)
+    plan = _add_leftovers(plan, view)
+    if plan.mode is StartMode.CONTINUE:
+        plan = replace(plan, descent=lineage_records.generation_descent(view.current, view.lineages))
+    plan = _without_lost_state(plan, view, restore, query_uids)
     if restore.once_key is not None and intent is Intent.RECOVER:
         plan = replace(plan, restore_skipped=skipped_restore(restore, restored_from=plan.restored_from))
     if plan.mode is not StartMode.CONTINUE:
         if plan.source is None or not skeleton.is_canonical(plan.source.manifest):
             return plan
         return replace(plan, queries=tuple(skeleton.without_canonical_files(query) for query in plan.queries))
-    origin = lineage_records.generation_descent(view.current, view.lineages)
-    plan = replace(plan, head=_head_of(plan, view), descent=origin, record=view.current)
+    plan = replace(plan, head=_head_of(plan, view), record=view.current)
     loss = gaps.find(view.cache, plan.generation, plan.queries) or view.mixture
     if loss is not None:
         plan = replace(plan, fallback=f"{plan.fallback or ''} {loss}".strip())

@@ -227,6 +227,9 @@ def materialise(
 
 
 def _salvaged(store: ObjectStore, plan: SettledPlan, salvage: tuple[QueryEntry, ...], author: Author) -> SettledPlan:
+    origin = plan.descent
+    if origin is None:
+        raise errors.InternalError("Unexpected", "Nothing tells in which generation the batches were committed.")
     manifest = Manifest(
         kind=SnapshotKind.CHECKPOINT,
         id=plan.next_snapshot_id,
@@ -235,14 +238,15 @@ def _salvaged(store: ObjectStore, plan: SettledPlan, salvage: tuple[QueryEntry, 
         trigger=Trigger.RECOVERY,
         epoch=author.epoch,
         claim=author.claim_id,
-        generation=plan.generation,
+        # The generation in which they were committed, which a plan that copies them does not go on in.
+        generation=origin.generation,
         triggered_at=author.now,
         completed_at=author.now,
         queries=salvage,
         restored_from=plan.restored_from,
-        lineage=plan.descent.lineage if plan.descent else None,
-        root=plan.descent.root if plan.descent else None,
-        ancestors=plan.descent.ancestors if plan.descent else (),
+        lineage=origin.lineage,
+        root=origin.root,
+        ancestors=origin.ancestors,
         revision=author.revision,
         versions=dict(author.versions),
         # The hooks were not called for these batches. Their last state is as valid here as in any checkpoint: a checkpoint,
