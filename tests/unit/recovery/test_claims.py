@@ -9,7 +9,7 @@ from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.checkpoint import epochs, savepoint, verify
+from statefulspark.checkpoint import catalog, epochs, savepoint, verify
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.recovery.plan import ReadyState, StartMode
 from statefulspark.retention import pruning, rules
@@ -134,6 +134,65 @@ def test_a_claimed_snapshot_is_deleted_once_enough_checkpoints_followed(source: 
 
     assert f"{folder}/_metadata.json" in kept
     assert names(source.bucket, folder) == []
+
+
+def go_on(job: Job, query: FakeQuery, checkpoints: int) -> None:
+    """Go on in the same generation: batches, checkpoints and prunings."""
+    for _ in range(checkpoints):
+        query.run_batch()
+        job.checkpoint(query)
+        job.clock.forward(2 * GRACE_S)
+        prune_once(job)
+
+
+def test_a_savepoint_that_was_claimed_in_place_waits_for_the_checkpoints_that_follow_it() -> None:
+    """A.172: those of before the restore are of the same generation, and do not count."""
+    job = Job()
+    query = FakeQuery(job.store, job.boot().generation)
+    go_on(job, query, POLICY.retained + 1)
+    uri = job.savepoint(query, location=BACKUPS, lineage=job.lineages.lineage).uri
+
+    plan = job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM))
+    go_on(job, query, POLICY.retained - 1)
+    kept = names(job.bucket, "backups")
+    go_on(job, query, 1)
+
+    assert plan.mode is StartMode.CONTINUE
+    assert f"{uri}/_metadata.json".removeprefix("memory://bucket/") in kept
+    assert names(job.bucket, "backups") == []
+
+
+def test_a_claimed_snapshot_is_deleted_after_a_stop_that_came_before_enough_checkpoints(source: Job) -> None:
+    """A.172: a start that goes on in place keeps the claim of the start that made the generation."""
+    job = another_job(source)
+    uri = SNAPSHOTS["savepoint"]
+    plan = job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM))
+    query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
+    query.run_batch()
+    query.upload_snapshots()
+    at_the_stop = job.savepoint(query, job="copy", lineage=job.lineages.lineage).uri
+
+    again = job.boot(a_restore(snapshot=at_the_stop))
+    go_on(job, query, POLICY.retained)
+
+    assert again.mode is StartMode.CONTINUE
+    assert names(source.bucket, uri.removeprefix("memory://bucket/")) == []
+
+
+def test_checkpoints_whose_state_nobody_has_loaded_do_not_replace_a_claimed_snapshot(source: Job) -> None:
+    job = another_job(source)
+    uri = SNAPSHOTS["savepoint"]
+    plan = job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM))
+    query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
+    query.run_batch()
+    query.upload_snapshots()
+    untried = job.checkpoint(query).model_copy(update={"untried": ("arrivals",)})
+    for number in range(2, 2 + POLICY.retained):
+        catalog.write_checkpoint(job.store, untried.model_copy(update={"id": number}))
+
+    prune_once(job)
+
+    assert f"{uri}/_metadata.json".removeprefix("memory://bucket/") in names(source.bucket, "backups")
 
 
 def test_of_a_claimed_checkpoint_the_files_stay_with_the_job_that_made_them(source: Job) -> None:

@@ -186,7 +186,7 @@ def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generat
         note = view.current.model_copy(
             update={
                 "carried_out": carried_out,
-                "claimed": claim.reference if claim else None,
+                "claimed": claim.reference if claim else view.current.claimed,
                 "master_states": snapshot.master_states,
                 "restored_in_place": snapshot.manifest.id if snapshot.manifest else None,
             }

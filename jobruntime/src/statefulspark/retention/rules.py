@@ -253,12 +253,16 @@ def _is_left_alone(generation: int, files: Iterable[ObjectInfo]) -> bool:
 
 
 def _subsumed_claims(inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy) -> tuple[str, ...]:
-    """Return the claimed snapshots that are older than every retained checkpoint, once enough checkpoints are retained."""
-    oldest = min((manifest.generation for manifest in retained), default=0)
-    if len(retained) < max(policy.retained, 1):
+    """Return the claimed snapshots that are older than every retained checkpoint, once enough of these count."""
+    counting = [manifest.id for manifest in retained if not manifest.untried]
+    if len(counting) < max(policy.retained, 1):
         return ()
+    oldest = min(manifest.generation for manifest in retained)
+    # A snapshot that was restored in place has a number among those of the generation's checkpoints.
     return tuple(
-        record.claimed for record in inventory.generations.records if record.claimed and record.generation <= oldest
+        record.claimed
+        for record in inventory.generations.records
+        if record.claimed and record.generation <= oldest and (record.restored_in_place or 0) < min(counting)
     )
 
 
