@@ -7,6 +7,7 @@ import json
 
 import pytest
 from snapshots import Job
+from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, relocate, verify
 from statefulspark.contract import layout
@@ -29,6 +30,25 @@ def test_what_a_newer_release_wrote_into_the_manifest_is_kept(job: Job, folder: 
     relocate.relocate(job.store, folder, job.bucket.child("archive"), "words")
 
     assert json.loads(job.bucket.read(f"archive/words/{layout.MANIFEST_NAME}"))["fromTheFuture"] == 1
+
+
+def test_what_is_left_of_a_copy_of_another_savepoint_is_not_taken_for_the_files_of_this_one(
+    job: Job, folder: str
+) -> None:
+    archive = job.bucket.child("archive")
+    other = job.on(job.bucket)
+    other.store = job.bucket.child("default/other")
+    query = FakeQuery(other.store, other.start().generation, seed=2)
+    for _ in range(5):
+        query.run_batch()
+    left = other.savepoint(query).folder
+    dying = stores.FaultyStore(archive, stores.Plan(crash_before=1, only=frozenset({"create"})))
+    with pytest.raises(stores.CrashPoint):
+        relocate.relocate(other.store, left, dying, "words")
+
+    relocate.relocate(job.store, folder, archive, "words")
+
+    assert verify.verify(archive, catalog.read_manifest(archive, "words"), root="words", deep=True).ok
 
 
 def test_a_copy_that_dies_at_any_write_is_no_savepoint_and_can_be_repeated(job: Job, folder: str) -> None:

@@ -2,16 +2,19 @@
 
 Every path in a savepoint is relative, so its manifest is copied unchanged. It is copied last: an interrupted copy is not a
 savepoint, and a repeated copy continues where it stopped. The object store makes the copies itself if it can.
+
+The target may have what is left of the copy of another savepoint. Files of state have names of their own; the others, as
+Spark's logs, may have the same name and size, so their content is compared.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, listing, transfer, verify
+from statefulspark.checkpoint import catalog, listing, state_files, transfer, verify
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME
@@ -20,7 +23,9 @@ from statefulspark.storage.port import ObjectInfo, ObjectStore
 _NOT_COPIED = (layout.MANIFEST_NAME, CLAIM_NAME, WRITER_NAME)
 """The manifest is copied last; the claim and the writer of the original do not apply to the copy."""
 _CHUNK = 64
-"""Number of files copied between two progress reports."""
+"""Number of files copied between two progress reports, or compared at once."""
+_COMPARED_BYTES = 2**20
+"""A larger file without a name of its own is copied again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,8 @@ def relocate(
 ) -> Copied:
     """Copy a savepoint; the original stays. Idempotent: files that exist already are not copied again.
 
-    Cost: what `verify.verify` costs, a listing of both folders, a copy per file, one PUT.
+    Cost: what `verify.verify` costs, a listing of both folders, a copy per file, one PUT; after an interruption two reads of
+    each small file that exists already.
 
     Args:
         source: Any store.
@@ -73,7 +79,10 @@ def relocate(
     listed = listing.below(source, folder, needed=named)
     files = {key: info for key, info in listed.items() if key not in _NOT_COPIED}
     present = listing.below(target, target_folder)
-    missing = [key for key, info in sorted(files.items()) if not _is_complete(present.get(key), info)]
+    there = {key for key, info in files.items() if _is_complete(present.get(key), info)}
+    if layout.MANIFEST_NAME not in present:
+        there -= _different(source.child(folder), target.child(target_folder), {key: files[key] for key in there})
+    missing = sorted(files.keys() - there)
     total_bytes = sum(info.size_bytes for info in files.values())
     done_bytes = total_bytes - sum(files[key].size_bytes for key in missing)
     for first in range(0, len(missing), _CHUNK):
@@ -126,6 +135,18 @@ def _checked_manifest(source: ObjectStore, folder: str, target: ObjectStore, tar
             f"{manifest.label} at {source_uri} is not complete, so it was not copied: {report.sentence}",
         )
     return manifest
+
+
+def _different(original: ObjectStore, copy: ObjectStore, files: Mapping[str, ObjectInfo]) -> set[str]:
+    """Return the files of equal size that may have another content in a copy."""
+    unsure = [key for key in files if not state_files.is_named_once(key.split("/", 2)[-1])]
+    different = {key for key in unsure if files[key].size_bytes > _COMPARED_BYTES}
+    compared = [key for key in unsure if key not in different]
+    for first in range(0, len(compared), _CHUNK):
+        chunk = compared[first : first + _CHUNK]
+        bodies, copied = original.read_many(chunk), copy.read_many(chunk)
+        different |= {key for key in chunk if bodies[key] != copied[key]}
+    return different
 
 
 def _is_complete(info: ObjectInfo | None, original: ObjectInfo) -> bool:
