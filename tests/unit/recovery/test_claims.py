@@ -14,6 +14,7 @@ from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.recovery.plan import ReadyState, StartMode
 from statefulspark.retention import pruning, rules
 from statefulspark.storage.port import ObjectStore
+from statefulspark.testing import stores
 
 GRACE_S = 60
 POLICY = rules.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))
@@ -233,6 +234,32 @@ def test_without_a_way_to_open_its_place_a_claimed_snapshot_stays(source: Job) -
 
     assert planned.delete_claimed == ()
     assert "backups/default-flights-00000002/_claim.json" in names(source.bucket, "backups")
+
+
+@pytest.mark.parametrize("operations", [{"read"}, {"delete"}], ids=["is gone", "may not be deleted from"])
+def test_a_bucket_that_does_not_let_its_claimed_snapshot_go_does_not_keep_the_job_from_pruning(
+    source: Job, operations: set[str]
+) -> None:
+    job = another_job(source)
+    plan = job.boot(a_restore(snapshot=SNAPSHOTS["savepoint"], claim_mode=ClaimMode.CLAIM))
+    query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
+
+    def open_store(uri: str) -> ObjectStore:
+        return stores.FaultyStore(
+            job.open_store(uri), stores.Plan(fail_at=frozenset(range(1, 100)), only=frozenset(operations))
+        )
+
+    for _ in range(POLICY.retained + 2):
+        query.run_batch()
+        query.upload_snapshots()
+        job.checkpoint(query)
+        job.clock.forward(2 * GRACE_S)
+        planned = pruning.run(job.store, POLICY, job.clock.now, open_store=open_store)
+
+    assert planned.delete_files
+    assert f"{SNAPSHOTS['savepoint']}/_metadata.json".removeprefix("memory://bucket/") in names(
+        source.bucket, "backups"
+    )
 
 
 def test_a_dry_run_names_the_claimed_snapshot_and_why_it_goes(source: Job) -> None:

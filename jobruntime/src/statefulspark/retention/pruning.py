@@ -8,8 +8,10 @@ the job.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
@@ -25,6 +27,8 @@ from statefulspark.recovery import candidates, claims, generations
 from statefulspark.retention import rules
 from statefulspark.storage import port
 from statefulspark.storage.port import MOST_OF_A_MANIFEST, ObjectInfo, ObjectStore
+
+_log = logging.getLogger(__name__)
 
 
 class Marks(StoredDocument):
@@ -72,12 +76,10 @@ def plan(
     planned = rules.plan_prune(replace(inventory, ssts=ssts), policy, now)
     held = []
     for uri in planned.delete_claimed:
-        try:
+        with _left_if_unavailable(uri):
             where, folder = _parent_of(store, uri, open_store)
-        except errors.SpecRejectedError:
-            continue
-        if claims.is_held(where, folder, root=store.uri):
-            held.append(uri)
+            if claims.is_held(where, folder, root=store.uri):
+                held.append(uri)
     return replace(planned, delete_claimed=tuple(held), savepoints=inventory.savepoints)
 
 
@@ -108,7 +110,8 @@ def carry_out(
     _require_current(store, epoch)
     store.delete_many(planned.delete_checkpoints)
     for uri in planned.delete_claimed:
-        claims.delete(*_parent_of(store, uri, open_store), root=store.uri)
+        with _left_if_unavailable(uri):
+            claims.delete(*_parent_of(store, uri, open_store), root=store.uri)
     if planned.close_off:
         generations.close_off(store, planned.close_off, epoch=epoch or epochs.newest(store) or 1, now=now)
     # The marks that the plan was made from are replaced: over newer ones, a file in use again could be deleted too soon.
@@ -230,6 +233,17 @@ def _leftovers(store: ObjectStore, folders: Sequence[str]) -> tuple[ObjectInfo, 
         copied = [file for file in store.list(folder) if file.key != layout.snapshot_manifest(folder)]
         leftovers += copied if all(file.modified_at < began.modified_at for file in copied) else ()
     return tuple(leftovers)
+
+
+@contextlib.contextmanager
+def _left_if_unavailable(uri: str) -> Iterator[None]:
+    """Leave a claimed snapshot for the next pruning: its bucket may be gone for good, and the job's own files grow."""
+    try:
+        yield
+    except errors.SpecRejectedError:
+        return  # Nothing opens its location here.
+    except (errors.TransientError, errors.StateUnknownError) as error:
+        _log.warning("a claimed snapshot cannot be deleted now", extra={"uri": uri, "why": error.message})
 
 
 def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
