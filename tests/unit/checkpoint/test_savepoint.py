@@ -10,6 +10,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, savepoint, transfer, verify
 from statefulspark.contract.manifest import Manifest, SnapshotKind
+from statefulspark.recovery import external_savepoints
 from statefulspark.storage.port import MOST_BYTES, ObjectStore
 from statefulspark.testing import stores
 
@@ -143,6 +144,17 @@ def test_a_savepoint_goes_where_it_is_asked_to(job: Job, query: FakeQuery, locat
 
     assert place.uri.startswith(location.rstrip("/") + "/")
     assert verify.verify(place.store, manifest, root=place.folder, deep=True).ok
+
+
+def test_the_number_of_a_savepoint_below_the_folder_of_savepoints_is_not_used_again(job: Job, query: FakeQuery) -> None:
+    location = f"{job.store.uri}/savepoints/nightly"
+
+    number = catalog.next_snapshot_id(job.store)
+    place = job.savepoint(query, location=location)
+
+    assert catalog.next_snapshot_id(job.store) == number + 1
+    (listed,) = external_savepoints.list_all(job.store, job.open_store)
+    assert (listed.id, listed.location, listed.is_gone) == (number, place.uri, False)
 
 
 def test_a_location_that_cannot_be_opened_is_refused_by_name(job: Job) -> None:

@@ -111,14 +111,14 @@ def resolve_target(
 def reserve(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> None:
     """Reserve a savepoint's folder for this driver, before anything is written to it. Idempotent.
 
-    The number of a savepoint at another location is recorded in the job's root, so that no later start uses it again.
+    The number of a savepoint that is not directly in `savepoints/` is recorded there, so that no later start uses it again.
 
     Cost: one PUT, and one for another location; a GET each if it is taken.
 
     Raises:
         PreconditionFailedError: `SavepointExists`: another driver is writing a savepoint there, or has written one.
     """
-    if target.store.uri != store.uri or not target.folder.startswith(f"{layout.SAVEPOINTS}/"):
+    if target.store.uri != store.uri or target.folder.rpartition("/")[0] != layout.SAVEPOINTS:
         pointer_key = layout.savepoint_pointer(properties.id)
         try:
             store.create(pointer_key, SavepointPointer(location=target.uri).to_json(indent=1).encode())
