@@ -146,6 +146,15 @@ def test_a_savepoint_goes_where_it_is_asked_to(job: Job, query: FakeQuery, locat
     assert verify.verify(place.store, manifest, root=place.folder, deep=True).ok
 
 
+@pytest.mark.parametrize("folder", ["checkpoints", "generations/00000001", "scratch", "sinks/words"])
+def test_a_location_among_the_jobs_own_files_is_refused_by_name(job: Job, folder: str) -> None:
+    """A start would take it for a checkpoint or a generation, and pruning would delete it."""
+    with pytest.raises(errors.SpecRejectedError, match=f"{job.store.uri}/{folder}") as raised:
+        savepoint.resolve_target(job.store, a_request(job), location=f"{job.store.uri}/{folder}")
+
+    assert raised.value.reason == "SavepointLocationInvalid"
+
+
 def test_the_number_of_a_savepoint_below_the_folder_of_savepoints_is_not_used_again(job: Job, query: FakeQuery) -> None:
     location = f"{job.store.uri}/savepoints/nightly"
 

@@ -93,14 +93,23 @@ def resolve_target(
         open_store: Opens the location.
 
     Raises:
-        SpecRejectedError: `SavepointLocationInvalid`: the location is outside the job's root, and `open_store` is None.
+        SpecRejectedError: `SavepointLocationInvalid`: the location is outside the job's root, and `open_store` is None; or
+            it is among the files that the runtime deletes.
     """
     own = layout.savepoint(properties.id, properties.name)
     if location is None:
         return SavepointTarget(store, own)
-    parent = location.rstrip("/")
+    uri = f"s3://{location[6:]}" if location.startswith("s3a://") else location
+    parent = uri.rstrip("/")
     if parent.startswith(f"{store.uri}/"):
-        return SavepointTarget(store, f"{parent[len(store.uri) + 1 :]}/{own.rpartition('/')[2]}")
+        inside = parent[len(store.uri) + 1 :]
+        if inside.split("/")[0] in layout.OWN_FOLDERS:
+            raise errors.SpecRejectedError(
+                "SavepointLocationInvalid",
+                f"The savepoint location {parent} is among the job's own files, of which the job deletes what it does not "
+                f"need; leave the location out to use {store.uri}/{layout.SAVEPOINTS}, or name another folder.",
+            )
+        return SavepointTarget(store, f"{inside}/{own.rpartition('/')[2]}")
     if open_store is None:
         raise errors.SpecRejectedError(
             "SavepointLocationInvalid", f"The savepoint location {location!r} is outside {store.uri}; leave it out."

@@ -61,6 +61,8 @@ STAGED = "staged"
 SEGMENTS = "source-segments"
 """Folder of the stateful sources' segments below a query's root."""
 CODE = "code"
+OWN_FOLDERS = frozenset({EPOCHS, LINEAGES, GENERATIONS, CHECKPOINTS, PRUNE, SCRATCH, DAMAGE, SINKS, CODE})
+"""Folders of a job's root whose contents the runtime lists, numbers and deletes; a savepoint of a person is in none."""
 
 _HEAD, _LOG = "head_", "log_"
 _REHEARSAL = "rehearsal-"
