@@ -6,6 +6,7 @@ import datetime
 import decimal
 import math
 import zoneinfo
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import cache, columns, functions, rows, tables, valuestate
+from statefulspark.state import cache, columns, functions, mapstate, rows, tables, valuestate
 from statefulspark.state.types import codec, keyforms
 from statefulspark.testing import KeyedHarness
 
@@ -168,6 +169,42 @@ def test_entries_of_a_repeated_hour_that_a_function_makes_stay_apart_over_restar
             harness.restart()
     assert [total for _, total in seen] == [1, 2, 3, 4, 5, 6, 7, 8]
     assert {tuple(names) for names, _ in seen[1:]} == {("2026-11-01 05:00:00+00:00", "2026-11-01 06:00:00+00:00")}
+
+
+@pytest.mark.parametrize("entry", [math.nan, (1, (math.nan, "a"))], ids=["itself", "in a tuple"])
+@pytest.mark.parametrize("memory_bytes", [1 << 30, 0], ids=["in memory", "on disk"])
+def test_an_entry_of_nan_is_found_and_removed_after_restarts(tmp_path: Path, memory_bytes: int, entry: object) -> None:
+    log, ids = MemoryLog(), new_ids()
+    others = [f"a key of some length {number}" for number in range(1000)]
+
+    class Seen:
+        def declare(self, context: functions.BatchContext) -> None:
+            self.seen = context.map_state("seen")
+
+    def batch(change: Callable[[mapstate.MapState[object, int]], None], keys: list[str]) -> None:
+        """Change the map of each key, in a new process."""
+        seen = Seen()
+
+        def work(context: functions.BatchContext) -> None:
+            for key in keys:
+                context.enter(key)
+                change(seen.seen)
+
+        worker = Worker(seen.declare, ids, disk=cache.DiskViews(tmp_path), memory_bytes=memory_bytes)
+        worker.run(log, work, keys=set(keys))
+
+    def count(seen: mapstate.MapState[object, int]) -> None:
+        seen.put(entry, (seen.get(entry) or 0) + 1)
+        sizes.append((len(seen), seen.get(entry)))
+
+    sizes: list[tuple[int, int | None]] = []
+    batch(count, [*others, "a"])
+    batch(count, ["a"])
+    batch(count, ["a"])
+    batch(lambda seen: seen.remove(entry), ["a"])
+    batch(lambda seen: sizes.append((len(seen), seen.get(entry))), ["a"])
+
+    assert sizes[-4:] == [(1, 1), (1, 2), (1, 3), (0, None)]
 
 
 EQUAL_ENTRIES = [

@@ -334,6 +334,7 @@ class MapKind(entries.EntriesKind):
         entries.require_all(counts, unpacked)
         entries.require_all(counts, cells)
         entries.require_all(removed_counts, gone)
+        unpacked, gone = map(keyforms.stored_entries, (unpacked, gone))
         puts = map(dict, entries.split_by_key(counts, zip(unpacked, cells, strict=True)))
         if not gone:
             return dict(zip(keys, map(MapChange, replaced, puts), strict=True))
@@ -349,6 +350,7 @@ class MapKind(entries.EntriesKind):
         """Undo `make_row`."""
         replaced, *packed = cast("tuple[bool, list[object], list[object], list[object]]", row)
         names, cells, removed = map(codec.unpack_column, packed)
+        names, removed = map(keyforms.stored_entries, (names, removed))
         return MapChange(replaced, dict(zip(names, cells, strict=True)), set(removed))
 
     def written_cells(self, changes: tables.Changes) -> Iterator[tables.Cell]:

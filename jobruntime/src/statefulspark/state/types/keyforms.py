@@ -42,6 +42,14 @@ def entry_form(key: object) -> object:
     return _unify(key)
 
 
+def stored_entries(keys: list[object]) -> list[object]:
+    """Return keys of map entries that were read from storage, in the one form.
+
+    They were stored in it. But each NaN that is read is another object, and Python finds only the one NaN in a dict.
+    """
+    return keys if {float, tuple}.isdisjoint(map(type, keys)) else list(map(entry_form, keys))
+
+
 def zone_setter(zone: datetime.tzinfo) -> Callable[[object], object]:
     """Return a function that gives the points in time of a key, or of its parts, a zone."""
 
