@@ -6,6 +6,7 @@ reading a large state completely. Columns with mixed types are returned as JSON 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -99,8 +100,10 @@ def read_operator(
         return (_filtered(table, selection) for table in tables)
 
     if operator.is_keyed:
-        state = _choose({state.name: state for state in operator.states}, selection)
-        tables = (_for_display(table, state) for table in read(state.files))
+        # A state that was not migrated in all of its key groups is there once for each type.
+        name = _choose({state.name: state.name for state in operator.states}, selection)
+        chosen = (state for state in operator.states if state.name == name)
+        tables = (_for_display(table, state) for state in chosen for table in read(state.files))
     else:
         several = len(operator.stores) > 1
         families = {
@@ -184,21 +187,22 @@ def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table
 
 
 def _concatenated(tables: list[pa.Table]) -> pa.Table:
-    """Concatenate parts; a column with different types in them becomes JSON text."""
+    """Concatenate parts; a column with different types in them becomes JSON text, one that a part lacks is null there."""
     if not tables:
         return pa.table({})
-    mixed = {
-        name for name in tables[0].column_names if len({str(table.schema.field(name).type) for table in tables}) > 1
-    }
+    types: dict[str, set[str]] = {}
+    for field in itertools.chain.from_iterable(table.schema for table in tables):
+        types.setdefault(field.name, set()).add(str(field.type))
+    mixed = {name for name, of_parts in types.items() if len(of_parts) > 1}
     bare = []
     for table in tables:
         columns = dict(zip(table.column_names, table.columns, strict=True))
-        for name in mixed:
+        for name in mixed & columns.keys():
             if not pa.types.is_string(columns[name].type):
                 texts = [jsontext.dumps(value) for value in rowvalues.values(columns[name], name)]
                 columns[name] = pa.array(texts, pa.string())
         bare.append(pa.table(columns))
-    return pa.concat_tables(bare)
+    return pa.concat_tables(bare, promote_options="default")
 
 
 def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from statefulspark import storage
+from statefulspark import errors, storage
 from statefulspark.canonical import documents, groups, reading
 from statefulspark.checkpoint import transfer
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.engine.canonical import tasks
+from statefulspark.engine.canonical import load, tasks
 from statefulspark.packs import names, packfile, ranges
-from statefulspark.state import aggregatingstate, chunks, heads, keygroups, kinds, liststate, mapstate, valuestate
+from statefulspark.state import (
+    aggregatingstate,
+    chunks,
+    heads,
+    keygroups,
+    kinds,
+    liststate,
+    mapstate,
+    tables,
+    valuestate,
+)
 from statefulspark.storage import StorageOptions
 
 _META = kinds.StateMeta("seen", valuestate.VALUE, "any", has_ttl=True)
@@ -43,8 +54,6 @@ def a_store_of(number_of_groups: int) -> pa.RecordBatch:
 
 
 def states_of(results: list[pa.RecordBatch]) -> documents.KeyedState:
-    import json
-
     texts = [json.loads(text) for batch in results for text in batch.column(0).to_pylist()]
     found = [documents.KeyedState.model_validate_json(text["state"]) for text in texts]
     assert {tuple(text["types"]) for text in texts} == {("string",)}
@@ -96,6 +105,80 @@ def test_chunks_in_packs_are_exported_like_those_in_the_store(tmp_path: Path) ->
     state = states_of(list(tasks.KeyedExport(place, "all", ("string",), 16, packs=source)([batch])))
 
     assert (len(packed), state.rows) == (8, len(_KEYS))
+
+
+_OLD = kinds.StateMeta("seen", valuestate.VALUE, "record<n:int>", has_ttl=False)
+_NEW = kinds.StateMeta("seen", valuestate.VALUE, "record<n:int,more:str>", has_ttl=True)
+
+
+def a_half_migrated_store() -> pa.RecordBatch:
+    """Return a store of which every second key group was migrated to another type, and got a time to live."""
+    spread: dict[int, list[tuple[object, int]]] = {}
+    for number, key in enumerate(_KEYS):
+        spread.setdefault(keygroups.key_group((key,), ("string",), 16), []).append((key, number))
+    built = {}
+    for group, numbered in spread.items():
+        if group % 2:
+            built[group] = groups.build({_OLD: [(key, None, (number,), 0) for key, number in numbered]})
+        else:
+            built[group] = groups.build({_NEW: [(key, None, (number, "x"), 40) for key, number in numbered]})
+    rows = [{"key_group": group, "version": 1, "layout": one.head.pack_layout()} for group, one in built.items()]
+    rows += [{"key_group": group, "version": 1, "blob": one.blob} for group, one in built.items()]
+    return pa.RecordBatch.from_pylist(rows, schema=a_store_of(16).schema)
+
+
+@pytest.mark.parametrize("flush_bytes", [100, 1 << 20], ids=["many parts", "one part"])
+def test_state_that_is_migrated_in_some_key_groups_only_comes_back_as_it_was(tmp_path: Path, flush_bytes: int) -> None:
+    states = both_states_of(tmp_path, flush_bytes)
+
+    built = built_of(states, tmp_path, number_of_groups=16)
+
+    held = {key: (meta, cell) for _, meta, changes in built for key, cell in changes.items()}
+    assert held == {
+        key: (_OLD, (number,)) if keygroups.key_group((key,), ("string",), 16) % 2 else (_NEW, ((number, "x"), 40))
+        for number, key in enumerate(_KEYS)
+    }
+
+
+def test_such_state_is_not_mixed_in_key_groups_of_another_number(tmp_path: Path) -> None:
+    states = both_states_of(tmp_path, 100)
+
+    operator = documents.CanonicalOperator(uid="all", operator_id=0, name="tws", max_parallelism=16, states=states)
+
+    load.require_unmixed(operator, 16)
+    with pytest.raises(errors.SpecRejectedError, match=r"'seen'.*record<n:int>.*max_parallelism.* 16") as refused:
+        load.require_unmixed(operator, 3)
+    assert refused.value.reason == "MaxParallelismChanged"
+
+
+def test_such_state_is_read_with_all_its_rows(tmp_path: Path) -> None:
+    table = a_read_table(tmp_path, both_states_of(tmp_path, 1 << 20), "seen")
+
+    assert sorted(table.column("key").to_pylist()) == sorted(_KEYS)
+    assert set(table.column("renewed_ms").to_pylist()) == {None, 40}
+
+
+def both_states_of(folder: Path, flush_bytes: int) -> tuple[documents.KeyedState, ...]:
+    task = tasks.KeyedExport(a_place(folder), "all", ("string",), 16, flush_bytes=flush_bytes)
+    texts = [json.loads(text) for batch in task([a_half_migrated_store()]) for text in batch.column(0).to_pylist()]
+    return tasks.gather_states(documents.KeyedState.model_validate_json(text["state"]) for text in texts)
+
+
+def built_of(
+    states: tuple[documents.KeyedState, ...], folder: Path, *, number_of_groups: int
+) -> list[tuple[int, kinds.StateMeta, tables.Changes]]:
+    """Return key group, state and content of each section that a restore builds."""
+    numbers = [(index, part) for index, state in enumerate(states) for part in range(len(state.files))]
+    named = pa.RecordBatch.from_arrays([pa.array(column) for column in zip(*numbers, strict=True)], ["state", "part"])
+    entries = pa.Table.from_batches(list(tasks.ReadStates(a_place(folder), states, ("string",))([named])))
+    group = [keygroups.key_group((key,), ("string",), number_of_groups) for key in entries.column("hash_0").to_pylist()]
+    in_order = entries.drop_columns(["hash_0"]).append_column("group", pa.array(group)).sort_by("group")
+    return [
+        (keygroups.marked(row["key_group"]), section.meta, section.changes)
+        for batch in tasks.BuildGroups(states, ("string",))(in_order.to_batches())
+        for row in batch.to_pylist()
+        for section in chunks.decode(row["blob"], "built").sections
+    ]
 
 
 def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Path) -> None:
@@ -182,17 +265,19 @@ def test_every_kind_of_state_comes_out_of_its_chunks_as_rows_that_are_read(tmp_p
 
     state = states_of(list(tasks.KeyedExport(a_place(tmp_path), "all", ("string",), 16)([batch])))
 
-    document = documents.QueryDocument(
-        uid="q",
-        batch_id=0,
-        operators=(documents.CanonicalOperator(uid="all", operator_id=0, name="tws", states=(state,)),),
-    )
-    store_root = storage.open_store(f"file://{tmp_path}", StorageOptions(allow_local_files=True))
+    table = a_read_table(tmp_path, (state,), meta.name)
+    assert table.to_pylist() == [{"key": "ada", **shown}]
+
+
+def a_read_table(folder: Path, states: tuple[documents.KeyedState, ...], name: str) -> pa.Table:
+    """Return a state of a savepoint as the command reads it."""
+    operator = documents.CanonicalOperator(uid="all", operator_id=0, name="tws", states=states)
+    document = documents.QueryDocument(uid="q", batch_id=0, operators=(operator,))
+    store_root = storage.open_store(f"file://{folder}", StorageOptions(allow_local_files=True))
     store_root.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
     query = QueryEntry(uid="q", batch_id=0, path="files/q")
-    wish = reading.StateSelection("all", state=meta.name)
-    table = reading.read_operator(transfer.SnapshotLocation(store_root), query, wish, "all")
-    assert table.to_pylist() == [{"key": "ada", **shown}]
+    wish = reading.StateSelection("all", state=name)
+    return reading.read_operator(transfer.SnapshotLocation(store_root), query, wish, "all")
 
 
 def test_keys_that_are_floats_are_shown_as_numbers_and_hash_by_their_bits() -> None:

@@ -163,16 +163,12 @@ def _export_keyed(
         lifetimes_ms=tuple(work.lifetimes_ms.get(operator.uid, {}).items()),
         now_ms=int(clock.utc_now().timestamp() * 1000),
     )
-    states: dict[str, documents.KeyedState] = {}
-    types: tuple[str, ...] = ()
-    for result in _run(rows, task):
-        state = documents.KeyedState.model_validate_json(cast("str", result["state"]))
-        earlier = states.get(state.name)
-        files = (*(earlier.files if earlier else ()), *state.files)
-        states[state.name] = state.model_copy(update={"files": files})
-        types = tuple(cast("list[str]", result["types"]))
-    keyed_states = tuple(states[name] for name in sorted(states))
-    return _state(operator, states=keyed_states).model_copy(update={"key_types": types})
+    results = list(_run(rows, task))
+    states = tasks.gather_states(
+        documents.KeyedState.model_validate_json(cast("str", result["state"])) for result in results
+    )
+    types = tuple(cast("list[str]", results[-1]["types"])) if results else ()
+    return _state(operator, states=states).model_copy(update={"key_types": types})
 
 
 def _groups_of(operator: OperatorEntry, query: QueryEntry) -> int:

@@ -203,6 +203,7 @@ def _keyed_store(
     """Assign every key to its key group for the new number of groups, and build the groups."""
     partitions, metadata = target.partitions, target.metadata
     groups = target.groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
+    require_unmixed(operator, groups)
     read = tasks.ReadStates(folder, operator.states, operator.key_types)
     named = [(index, part) for index, state in enumerate(operator.states) for part in range(len(state.files))]
     files = session.createDataFrame(named, "state int, part int").repartition(max(1, min(len(named), partitions)))
@@ -230,6 +231,27 @@ def _keyed_store(
         chunk.alias(layout.log_variable(operator.uid)),
         *(wake for family in families.fields if (wake := _wake_up(family)) is not None),
     )
+
+
+def require_unmixed(operator: documents.CanonicalOperator, groups: int) -> None:
+    """Refuse another number of key groups for a state that is not migrated in all of them: these would hold both types.
+
+    Raises:
+        SpecRejectedError: `MaxParallelismChanged`.
+    """
+    if groups == operator.max_parallelism:
+        return
+    types: dict[str, str] = {}
+    for state in operator.states:
+        text = f"{state.type} with a time to live" if state.has_ttl else state.type
+        if state.name in types:
+            raise errors.SpecRejectedError(
+                "MaxParallelismChanged",
+                f"State {state.name!r} of operator {operator.uid!r} is not migrated in all of its key groups: some have the "
+                f"type {types[state.name]}, others {text}. Key groups of another number would have both. Leave "
+                f"max_parallelism out, or set it to {operator.max_parallelism} (got {groups}).",
+            )
+        types[state.name] = text
 
 
 def _wake_up(family: spark_types.StructField) -> Column | None:

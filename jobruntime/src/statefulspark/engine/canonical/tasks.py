@@ -133,15 +133,33 @@ class _KeyedWork:
         )
         store, results = task.folder.store(), []
         for meta, state_rows in self.collected.items():
+            # A number of its own: a state that is not migrated in all key groups is collected once for each type.
             name = documents.part_name(_task_number(), self.written)
+            self.written += 1
             path = f"{documents.states_folder(task.operator, meta.name)}/{name}"
             part = parts.write(store, task.folder.path, path, rows.make_table(meta, state_rows, len(types)))
             state = documents.KeyedState(
                 name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl, files=(part,)
             )
             results.append(json.dumps({"state": state.to_json(), "types": types}))
-        self.collected, self.size_bytes, self.written = {}, 0, self.written + 1
+        self.collected, self.size_bytes = {}, 0
         yield _results(results)
+
+
+def gather_states(written: Iterable[documents.KeyedState]) -> tuple[documents.KeyedState, ...]:
+    """Return the states of an operator, each with all its parts.
+
+    A state is there once for each type: a key group is migrated when it is next used, so some may have an older type.
+    """
+    files: dict[kinds.StateMeta, list[documents.ParquetFile]] = {}
+    for state in written:
+        files.setdefault(keyed_states.meta_of(state), []).extend(state.files)
+    return tuple(
+        documents.KeyedState(
+            name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl, files=tuple(files[meta])
+        )
+        for meta in sorted(files, key=lambda meta: (meta.name, meta.type_text, meta.has_ttl))
+    )
 
 
 @dataclass(frozen=True, slots=True)
