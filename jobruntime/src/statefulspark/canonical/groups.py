@@ -55,6 +55,10 @@ class GroupReader:
         is_waiting = group in self._waiting and group != self._group
         return self._combined(group) if is_packed or is_waiting else None
 
+    def size_bytes(self, group: int) -> int:
+        """Return the bytes of a group's chunks, as they were encoded: before compression, in packs or not."""
+        return self._heads[group].size_bytes
+
     def chunk(self, group: int, version: int, blob: bytes) -> Group | None:
         """Add a chunk; if it is the first one of a group, return the previous group."""
         finished = None

@@ -96,8 +96,8 @@ class KeyedExport:
             for group, version, layout, blob in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 is_head = layout is not None
                 finished = reader.head(group, version, layout) if is_head else reader.chunk(group, version, blob)
-                yield from work.add(finished, len(blob or b""))
-        yield from work.add(reader.finish(), self.flush_bytes)
+                yield from work.add(finished, reader)
+        yield from work.add(reader.finish(), reader)
         reader.require_complete()
         yield from work.flush()
 
@@ -110,11 +110,11 @@ class _KeyedWork:
     size_bytes: int = 0
     written: int = 0
 
-    def add(self, finished: tuple[int, chunks.Chunk] | None, size_bytes: int) -> Iterator[pa.RecordBatch]:
-        self.size_bytes += size_bytes
+    def add(self, finished: groups.Group | None, reader: groups.GroupReader) -> Iterator[pa.RecordBatch]:
         if finished is None:
             return
         group, chunk = finished
+        self.size_bytes += reader.size_bytes(group)
         alive = chunks.without_expired(chunk, dict(self.task.lifetimes_ms), self.task.now_ms)
         for meta, row in groups.read_rows(alive):
             self.collected.setdefault(meta, []).append(row)
