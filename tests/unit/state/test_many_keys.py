@@ -47,6 +47,12 @@ MAPS = {
     "expiring": mapstate.MapStateDescriptor("s", str, int, ttl=HOUR),
     "codec": mapstate.MapStateDescriptor("s", str, Halves()),
 }
+FOLDED = {
+    "reducing": aggregatingstate.ReducingStateDescriptor("s", operator.add, int),
+    "aggregating": aggregatingstate.AggregatingStateDescriptor("s", Mean()),
+    "reducing, expiring": aggregatingstate.ReducingStateDescriptor("s", operator.add, int, ttl=HOUR),
+    "aggregating, expiring": aggregatingstate.AggregatingStateDescriptor("s", Mean(), ttl=HOUR),
+}
 KEYS = st.integers(0, 4)
 NUMBERS = st.integers(-9, 9)
 ENTRIES = st.sampled_from("ab")
@@ -133,6 +139,16 @@ def _batches(methods: dict[str, object], *rows: st.SearchStrategy[Any]) -> Any:
     )
 
 
+def _add_and_get(handle: Any, value: int | None) -> object:
+    handle.add(value)
+    return handle.get()
+
+
+FOLDING_METHODS: dict[str, tuple[int, Callable[..., object]]] = {
+    "add_many": (2, _add_and_get),
+    "get_many": (1, lambda handle: handle.get()),
+    "clear_many": (1, lambda handle: handle.clear()),
+}
 VALUE_METHODS: dict[str, tuple[int, Callable[..., object]]] = {
     "get_many": (1, lambda handle: handle.get()),
     "update_many": (2, lambda handle, value: handle.update(value)),
@@ -160,6 +176,15 @@ MAP_METHODS: dict[str, tuple[int, Callable[..., object]]] = {
 def test_values_of_many_keys(name: str, form: str, data: st.DataObject) -> None:
     batches = data.draw(_batches({**VALUE_METHODS}, st.one_of(st.none(), NUMBERS)))
     _same(VALUES[name], batches, VALUE_METHODS, FORMS[form])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", FOLDED)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_folded_values_of_many_keys(name: str, form: str, data: st.DataObject) -> None:
+    batches = data.draw(_batches({**FOLDING_METHODS}, st.one_of(st.none(), NUMBERS)))
+    _same(FOLDED[name], batches, FOLDING_METHODS, FORMS[form])
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -191,6 +216,14 @@ def test_lists_of_many_keys_are_replaced(form: str, lists: list[list[int]]) -> N
 def test_maps_of_many_keys(name: str, form: str, data: st.DataObject) -> None:
     batches = data.draw(_batches({**MAP_METHODS}, ENTRIES, NUMBERS))
     _same(MAPS[name], batches, MAP_METHODS, FORMS[form])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["reducing, expiring", "aggregating, expiring"])
+def test_adding_none_to_many_keys_renews_no_time_to_live(name: str, form: str) -> None:
+    batches: list[tuple[str, list[tuple[int, int | None]]]] = [("add_many", [(1, 4), (2, 5)])]
+    batches += [("add_many", [(1, None), (2, 5)])] * 3
+    _same(FOLDED[name], batches, FOLDING_METHODS, FORMS[form])
 
 
 @pytest.mark.parametrize("form", FORMS)

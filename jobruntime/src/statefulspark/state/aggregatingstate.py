@@ -129,14 +129,15 @@ class AggregatingState(cells.CellHandle[Out], Generic[In, Out]):
     def _add_each(self, keys: Sequence[object], values: Sequence[In | None]) -> list[Out | None]:
         stored = self._cells.fold(keys, [None] * len(keys), _same)
         before: dict[object, object] = dict(zip(keys, stored, strict=True))
+        after: dict[object, object] = {}
         results: list[Out | None] = []
         for key, value in zip(keys, values, strict=True):
-            accumulator = before[key]
+            accumulator = after.get(key, before[key])
             if value is not None:
                 start = self._function.create() if accumulator is None else accumulator
-                before[key] = accumulator = self._function.add(start, value)
+                after[key] = accumulator = self._function.add(start, value)
             results.append(None if accumulator is None else self._function.result(accumulator))
-        self._cells.fold(list(before), list(before.values()), numbers.newest)
+        self._cells.fold(list(after), list(after.values()), numbers.newest)
         return results
 
     def get(self) -> Out | None:
