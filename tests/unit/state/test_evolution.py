@@ -32,6 +32,11 @@ class FewerColors(enum.Enum):
     RED = 1
 
 
+class Rights(enum.Flag):
+    READ = 1
+    WRITE = 2
+
+
 class Flight(NamedTuple):
     carrier: str
     delay: int
@@ -350,6 +355,8 @@ def test_a13_both_types_are_named_when_one_operator_declares_a_name_twice() -> N
         ("array<bigint>", (1,), "given a value of type tuple, and is declared as array<bigint>"),
         (Flight, ("AA", 1), "declared as Flight got"),
         (Color, "RED", "declared as Color got 'RED'"),
+        (Rights, Rights.READ | Rights.WRITE, r"declared as Rights got <Rights.*has no name of its own"),
+        (Rights, Rights(0), r"declared as Rights got <Rights: 0>.*has no name of its own"),
     ],
 )
 def test_a_value_of_another_type_than_declared_is_refused_when_it_is_written(

@@ -131,8 +131,16 @@ class EnumConversion:
         self._declared = declared
 
     def encode(self, value: object) -> object:
-        """Return the member's name."""
-        return value.name if isinstance(value, self._declared) else _reject_type(value, self._declared)
+        """Return the member's name, by which it is found again; a combination of flags has none of its own."""
+        if not isinstance(value, self._declared):
+            return _reject_type(value, self._declared)
+        if value.name not in self._declared.__members__:
+            raise errors.SpecRejectedError(
+                "StateValueTypeUnsupported",
+                f"State declared as {self._declared.__qualname__} got {value!r:.100}, which has no name of its own, so it "
+                "cannot be stored. Declare int, and store its value.",
+            )
+        return value.name
 
     def decode(self, stored: object) -> object:
         """Return the member."""
