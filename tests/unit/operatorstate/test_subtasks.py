@@ -205,6 +205,40 @@ def test_restored_state_that_nobody_asks_for_is_written_again() -> None:
     assert asking.functions[0].handles[0].get() == ["kept"]
 
 
+@pytest.mark.parametrize("kind", ["list_state", "union_list_state", "broadcast_state"])
+def test_restored_state_that_nobody_asks_for_is_the_same_after_any_number_of_starts(kind: str) -> None:
+    made = started(Modes((kind, "one")), 2)
+    for function in made.functions:
+        if kind == "broadcast_state":
+            function.handles[0].put("kept", 1)
+        else:
+            function.handles[0].add("kept")
+    taken = made.snapshot(AT)
+    for parallelism in (2, 2, 3, 1, 4, 2):
+        taken = started(Modes(), parallelism, through_storage(taken)).snapshot(AT)
+
+    again = started(Modes((kind, "one")), 2, taken)
+
+    whole = ["kept", "kept"]
+    expected = {
+        "list_state": [["kept"], ["kept"]],
+        "union_list_state": [whole, whole],
+        "broadcast_state": [["kept"]] * 2,
+    }
+    assert [list(function.handles[0]) for function in again.functions] == expected[kind]
+
+
+def test_other_restored_state_of_a_function_that_is_list_checkpointed_now_is_kept() -> None:
+    made = started(Modes(LIST), 1)
+    made.functions[0].handles[0].add("kept")
+    listed = subtasks.Subtasks("out", CounterSource(), 1)
+    listed.initialize(made.snapshot(AT), 4)
+
+    asking = started(Modes(LIST), 1, listed.snapshot(AT))
+
+    assert asking.functions[0].handles[0].get() == ["kept"]
+
+
 def test_lists_behave_as_keyed_lists_do() -> None:
     handle = operatorstate.OperatorListState[int]()
 

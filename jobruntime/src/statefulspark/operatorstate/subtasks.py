@@ -82,7 +82,7 @@ class Subtasks(Generic[F]):
                 )
                 self._initialize(function.initialize_state, context)
             elif isinstance(function, ListCheckpointed) and redistributed is not None:
-                self._initialize(function.restore_state, OperatorStateStore(share).list_state(LIST_CHECKPOINTED).get())
+                self._initialize(function.restore_state, self._stores[index].list_state(LIST_CHECKPOINTED).get())
 
     def snapshot(self, context: FunctionSnapshotContext) -> OperatorState:
         """Snapshot every subtask.
@@ -99,14 +99,13 @@ class Subtasks(Generic[F]):
         if isinstance(function, CheckpointedFunction):
             self._snapshot(lambda: function.snapshot_state(context), context)
             try:
-                return self._stores[index]._contents()
+                return self._stores[index]._contents(index)
             except errors.StatefulSparkError as error:
                 raise self.failed(error, "SnapshotFailed", _snapshot_of(context)) from error
         if isinstance(function, ListCheckpointed):
             taken = self._snapshot(functools.partial(_list_of, function, context), context)
-            store = OperatorStateStore()
-            store.list_state(LIST_CHECKPOINTED).update(taken)
-            return store._contents()
+            self._stores[index].list_state(LIST_CHECKPOINTED).update(taken)
+            return self._stores[index]._contents(index)
         return {}
 
     def notify_complete(self, checkpoint_id: int, *, only: int | None = None) -> None:
