@@ -236,6 +236,11 @@ class BatchContext(KeyedContext[Key]):
         if withdrawn is not None:
             self._each_record = [each for each in self._each_record if each is not withdrawn.cleaner]
 
+    @property
+    def state_key(self) -> object:
+        """The current key as state has it, with points in time in UTC; `NO_KEY` where there is none."""
+        return self._scope.key
+
     def opened(self) -> None:
         """Fix the set of states: `open` has returned."""
         self._is_open = True

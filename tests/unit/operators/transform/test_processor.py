@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
+import zoneinfo
 from collections.abc import Callable, Iterator
 
 import pandas as pd
@@ -14,7 +16,8 @@ from pyspark.sql.streaming import stateful_processor
 from statefulengine import Engine
 from statefulspark import errors
 from statefulspark.operators.keyed import processor as keyed_processor
-from statefulspark.operators.transform import function, inputs, lateness, modes, processor
+from statefulspark.operators.transform import firing, function, inputs, lateness, modes, processor
+from statefulspark.state import functions, grouptables
 from transformworld import KEY, schema
 
 NONE, PROCESSING, EVENT = modes.TimeMode.NONE, modes.TimeMode.PROCESSING_TIME, modes.TimeMode.EVENT_TIME
@@ -127,6 +130,25 @@ def test_a_timer_that_is_set_in_the_past_by_a_callback_fires_in_the_next_batch(m
     assert engine.batch(_rows(("a", 99)), now_ms=60, watermark_ms=60) == [{"key": "a", "n": 1}, {"key": "a", "n": -50}]
     assert engine.batch(None, now_ms=60, watermark_ms=60) == [{"key": "a", "n": -43}]
     assert engine.batch(None, now_ms=90, watermark_ms=90) == []
+
+
+@pytest.mark.parametrize("hour", [5, 6])
+def test_a_timer_that_fires_exists_also_for_a_key_in_an_hour_that_the_clock_repeats(hour: int) -> None:
+    """In New York, both are 01:30 on that day, and Python says that they differ from the same moments in UTC."""
+    context = functions.BatchContext(
+        "test", 100, domains=PROCESSING.domains, zone=zoneinfo.ZoneInfo("America/New_York")
+    )
+    context.bind(grouptables.GroupTables())
+    firing_timers = firing.ProcessorTimers(context, 100)
+    context.enter(datetime.datetime(2026, 11, 1, hour, 30, tzinfo=datetime.UTC))
+    firing_timers.register(50)
+    seen = []
+    for at_ms in firing_timers.fire():
+        firing_timers.register(at_ms)
+        seen.append((at_ms, firing_timers.listed()))
+
+    assert seen == [(50, [50])]
+    assert not firing_timers.is_overdue()
 
 
 def test_initial_state_without_rows_fires_timers_that_are_due_also_at_the_epoch() -> None:

@@ -32,7 +32,7 @@ class ProcessorTimers:
 
     def register(self, at_ms: int) -> None:
         """Set a timer."""
-        key, moment = self._context.key, int(at_ms)
+        key, moment = self._context.state_key, int(at_ms)
         if moment in self._deleted.get(key, ()):
             # It fires in this batch in any case and is deleted after that.
             self._deleted[key].discard(moment)
@@ -42,7 +42,7 @@ class ProcessorTimers:
 
     def delete(self, at_ms: int) -> None:
         """Delete a timer."""
-        key, moment = self._context.key, int(at_ms)
+        key, moment = self._context.state_key, int(at_ms)
         if moment in self._firing.get(key, ()):
             self._firing[key].discard(moment)
             self._deleted.setdefault(key, set()).add(moment)
@@ -51,7 +51,7 @@ class ProcessorTimers:
 
     def listed(self) -> list[int]:
         """Return the set timers, earliest first."""
-        return sorted({*self._domain.moments(), *self._firing.get(self._context.key, ())})
+        return sorted({*self._domain.moments(), *self._firing.get(self._context.state_key, ())})
 
     def fire(self) -> Iterator[int]:
         """Remove and yield all due timers of the bound key group, and set the current key to the key of each.
