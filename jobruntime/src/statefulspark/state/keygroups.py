@@ -73,8 +73,8 @@ def key_group(key: Sequence[KeyPart], types: Sequence[str], max_parallelism: int
 
 
 def hashed_as(type_name: str) -> str:
-    """Return the type of the values that represent a key column in the hash."""
-    return _HASHED_AS.get(type_name, type_name)
+    """Return the type of the values that represent a key column in the hash; no collation has a part in it."""
+    return "string" if type_name.startswith("string ") else _HASHED_AS.get(type_name, type_name)
 
 
 @functools.lru_cache(maxsize=MAX_PARALLELISM_LIMIT)

@@ -84,6 +84,24 @@ def test_keys_move_to_their_groups_of_another_number_through_several_parts(tmp_p
     }
 
 
+def test_keys_with_a_collation_are_hashed_by_their_characters(tmp_path: Path) -> None:
+    """As Spark's function does, whatever the collation (`spark.sql.legacy.collationAwareHashFunctions` is false)."""
+    types = ("string collate UTF8_LCASE",)
+    results = list(tasks.KeyedExport(a_place(tmp_path), "all", types, 16)([a_store_of(16)]))
+    states = tasks.gather_states(
+        documents.KeyedState.model_validate_json(json.loads(text)["state"])
+        for batch in results
+        for text in batch.column(0).to_pylist()
+    )
+
+    read = tasks.ReadStates(a_place(tmp_path), states, types)
+    (entries,) = read([pa.RecordBatch.from_pydict({"state": [0], "part": [0]})])
+
+    assert read.schema.endswith(", hash_0 string")
+    assert entries.schema.field("hash_0").type == pa.string()
+    assert sorted(entries.column("hash_0").to_pylist()) == sorted(_KEYS)
+
+
 def test_chunks_in_packs_are_exported_like_those_in_the_store(tmp_path: Path) -> None:
     place = a_place(tmp_path)
     reference = names.PackName(1, 0, 3, 1, "0123456789abcdef", names.Before(3, 3)).reference
