@@ -131,7 +131,7 @@ class Driver:
             context = of_query.context(number)
             part = of_query.sink.write_part(self.rows(number, self.plan.generation), context)
             parts = () if part is None else (part,)
-            self.committer.record_prepared(of_query, number, of_query.sink.prepare(parts, context))
+            self.committer.sink(of_query.key).record_prepared(number, of_query.sink.prepare(parts, context))
         return number
 
     def batch(self, count: int = 1) -> None:
@@ -191,14 +191,20 @@ class Driver:
     def show(self) -> None:
         """Do what the loop does when it sees a committed batch."""
         batches = {QUERY: self.query.batch}
-        if self.announcer.has_batches_to_show(batches):
-            self.announcer.show_batches(batches)
+        for sink in self.announcer.due_sinks(batches):
+            self.announcer.commit(sink, batches)
 
     def checkpoint(self) -> Manifest:
         """Complete a checkpoint and announce it."""
         manifest = self.complete()
-        self.announcer.notify_complete(manifest.id)
+        self.announce(manifest.id)
         return manifest
+
+    def announce(self, snapshot_id: int) -> None:
+        """Do what the loop does when a checkpoint is complete, one lane after the other."""
+        self.announcer.snapshot_completed(snapshot_id)
+        self.show()
+        self.announcer.notify_complete(snapshot_id)
 
 
 def visible(bucket: ObjectStore, output: str = OUTPUT) -> list[Row]:

@@ -76,7 +76,7 @@ def test_a_batch_is_seen_before_any_checkpoint_and_once_after_kills_at_every_poi
     driver = place.start()
     seen.append(place.read())
     driver.batch()
-    record = driver.committer._progress[driver.sink.key].prepared[2]
+    record = driver.committer.sink(driver.sink.key)._progress.prepared[2]
     assert record.transaction is not None
     driver.sink.sink.commit(record.transaction.encode(), driver.sink.context_of(record))  # Killed before it is noted.
     driver = place.start()
@@ -113,7 +113,7 @@ def test_the_sink_itself_stops_a_driver_that_looked_for_a_newer_epoch_too_early(
     """It looked, was paused, and goes on after its successor has shown the batch and others."""
     old = place.start()
     old.batch()
-    monkeypatch.setattr(old.committer, "_require_current", lambda: None)
+    monkeypatch.setattr(old.committer.sink(old.sink.key), "_require_current", lambda: None)
     new = place.start()
     new.batch()
     new.show()
@@ -182,7 +182,7 @@ def test_an_earlier_batch_committed_again_on_a_new_connection_is_no_way_back(pla
     """Kafka opens the sink anew for it, with the batch for a position that is behind what was shown."""
     driver = place.start()
     driver.batch()
-    record = driver.committer._progress[driver.sink.key].prepared[0]
+    record = driver.committer.sink(driver.sink.key)._progress.prepared[0]
     driver.show()
     driver.batch()
     driver.show()

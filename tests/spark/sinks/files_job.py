@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import statefulspark as ss
 from pyspark.sql import SparkSession
-from statefulspark.driver.output import commit, job_sinks
+from statefulspark.driver.output import sink_committer
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.files.sink import FilesMachine
 
@@ -67,13 +67,13 @@ class ExplodingSink:
 
 def explode_after_the_record(bomb: Bomb) -> None:
     """Let the bomb have the moment between a durable record and Spark's commit of the batch."""
-    prepared = commit.Committer.record_prepared
+    prepared = sink_committer.SinkCommitter.record_prepared
 
-    def recorded(self: commit.Committer, sink: job_sinks.JobSink, batch_id: int, transaction: bytes | None) -> None:
-        prepared(self, sink, batch_id, transaction)
+    def recorded(self: sink_committer.SinkCommitter, batch_id: int, transaction: bytes | None) -> None:
+        prepared(self, batch_id, transaction)
         bomb.at("recorded", batch_id)
 
-    commit.Committer.record_prepared = recorded  # type: ignore[method-assign]
+    sink_committer.SinkCommitter.record_prepared = recorded  # type: ignore[method-assign]
 
 
 @job.query(uid="numbers")

@@ -20,7 +20,7 @@ from statefulspark.checkpoint import catalog, closure, content, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Position, ReservationRecord, SnapshotKind
 from statefulspark.contract.rights import SinkRight
-from statefulspark.driver.output import commit, job_sinks, sink_rights
+from statefulspark.driver.output import job_sinks, sink_committer, sink_rights
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
 from statefulspark.retention import pruning, rules
@@ -362,7 +362,7 @@ def half_made_generations_stay_open() -> contextlib.AbstractContextManager[objec
 
 
 def commits_are_forgotten() -> contextlib.AbstractContextManager[object]:
-    return mock.patch.object(commit.Committer, "_uncommitted", return_value=())
+    return mock.patch.object(sink_committer.SinkCommitter, "uncommitted", return_value=())
 
 
 def an_answer_is_not_expected() -> contextlib.AbstractContextManager[object]:

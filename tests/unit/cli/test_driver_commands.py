@@ -66,15 +66,15 @@ def test_ages_in_a_status_count_from_now() -> None:
 def test_a_status_says_how_far_each_sink_is() -> None:
     sinks = (
         api.SinkStatus(query="counts", uid="out", committed_batch=11, pending_transactions=2),
-        api.SinkStatus(query="counts", uid="new"),
+        api.SinkStatus(query="counts", uid="new", retrying="No broker."),
     )
 
     text = status.describe(a_status().model_copy(update={"sinks": sinks}), now=NOON)
 
     assert [line.split() for line in text.splitlines()[-3:]] == [
-        ["SINK", "QUERY", "COMMITTED", "PENDING"],
-        ["out", "counts", "batch", "11", "2"],
-        ["new", "counts", "-", "0"],
+        ["SINK", "QUERY", "COMMITTED", "PENDING", "RETRYING"],
+        ["out", "counts", "batch", "11", "2", "-"],
+        ["new", "counts", "-", "0", "No", "broker."],
     ]
 
 

@@ -23,6 +23,7 @@ from statefulspark.contract.faults import Fault
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.driver.loop import JobLoop
+from statefulspark.driver.output import commit
 from statefulspark.driver.running import hooks, queries, quiesce
 from statefulspark.driver.snapshots import notify, snapshot_writer
 from statefulspark.driver.status import Identity, JobStatusTracker
@@ -129,8 +130,11 @@ class FakeAnnouncer:
     before_complete: Callable[[], None] = lambda: None
     told: list[str] = field(default_factory=list)
     retry_message: str | None = None
-    shows_batches: bool = False
+    sinks_showing_batches: tuple[str, ...] = ()
     before_show: Callable[[], None] = lambda: None
+    committing: dict[str, Callable[[], None]] = field(default_factory=dict)
+    """What stands in the way of a sink that commits at snapshots, by its uid."""
+    covered: dict[str, int] = field(default_factory=dict)
 
     def sinks(self) -> tuple[api.SinkStatus, ...]:
         return (api.SinkStatus(query="counts", uid="out", pending_transactions=1),)
@@ -141,12 +145,22 @@ class FakeAnnouncer:
     def forget(self, snapshot_id: int) -> None:
         self.told.append(f"forget {snapshot_id}")
 
-    def has_batches_to_show(self, batches: Mapping[str, int]) -> bool:
-        return self.shows_batches and f"show {dict(batches)}" not in self.told
+    def snapshot_completed(self, snapshot_id: int) -> None:
+        self.covered |= dict.fromkeys(self.committing, snapshot_id)
 
-    def show_batches(self, batches: Mapping[str, int]) -> None:
-        self.before_show()
-        self.told.append(f"show {dict(batches)}")
+    def due_sinks(self, batches: Mapping[str, int]) -> tuple[commit.SinkKey, ...]:
+        showing = [uid for uid in self.sinks_showing_batches if f"show {uid} {batches['counts']}" not in self.told]
+        return tuple(("counts", uid) for uid in (*showing, *self.covered))
+
+    def commit(self, sink: commit.SinkKey, batches: Mapping[str, int]) -> None:
+        _, uid = sink
+        if uid in self.sinks_showing_batches:
+            self.before_show()
+            self.told.append(f"show {uid} {batches['counts']}")
+            return
+        number = self.covered.pop(uid)
+        self.committing[uid]()
+        self.told.append(f"commit {uid} of {number}")
 
     def notify_complete(self, snapshot_id: int) -> None:
         self.before_complete()
@@ -271,7 +285,7 @@ def test_periodic_checkpoints_are_completed_while_the_job_runs(start: Start) -> 
 
 def test_sinks_that_show_each_batch_are_asked_without_a_checkpoint_one_batch_after_the_other(start: Start) -> None:
     pause = Pause()
-    announcer = FakeAnnouncer(shows_batches=True, before_show=pause)
+    announcer = FakeAnnouncer(sinks_showing_batches=("out",), before_show=pause)
     job = start(announcer=announcer)
     pause.reached()
     first = job.loop.status().queries[0].batch_id
@@ -281,9 +295,49 @@ def test_sinks_that_show_each_batch_are_asked_without_a_checkpoint_one_batch_aft
     job.until(lambda: len(announcer.told) >= 2)
 
     assert waiting == [], "nothing is asked while a commit is under way"
-    shown = [int(told.partition("counts': ")[2].rstrip("}")) for told in announcer.told]
+    shown = [int(told.removeprefix("show out ")) for told in announcer.told]
     assert shown[0] <= first, "it began with what was committed then"
     assert shown[1] >= first + 3, "what came meanwhile goes together"
+
+
+def test_a_sink_that_is_away_holds_neither_another_sink_nor_a_function(start: Start) -> None:
+    away = Pause()
+    job = start(announcer=FakeAnnouncer(committing={"away": away, "well": lambda: None}))
+    for number in (1, 2):
+        job.loop.request_checkpoint(api.CheckpointRequest(request_id=str(number)))
+        job.ended_operation(str(number))
+        job.until(lambda number=number: {f"commit well of {number}", f"complete {number}"} <= set(job.announcer.told))
+    away.reached()
+    held = [told for told in job.announcer.told if "away" in told]
+    away.release()
+    job.until(lambda: "commit away of 2" in job.announcer.told)
+
+    assert held == []
+
+
+def test_a_stop_waits_for_every_sink(start: Start) -> None:
+    away = Pause()
+    job = start(announcer=FakeAnnouncer(committing={"away": away, "well": lambda: None}))
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+    job.until(lambda: {"commit well of 1", "complete 1"} <= set(job.announcer.told))
+    away.reached()
+    before = job.loop.operation("a")
+    away.release()
+
+    assert before is not None
+    assert before.state is api.OperationState.IN_PROGRESS
+    assert job.ended().reason == PlannedEnd.STOPPED
+    assert "commit away of 1" in job.announcer.told
+
+
+def test_a_sink_that_refuses_while_another_is_away_fails_the_job(start: Start) -> None:
+    away = Pause()
+    job = start(interval_s=0.05, announcer=FakeAnnouncer(committing={"away": away, "refusing": _refuse}))
+    away.reached()
+    job.until(lambda: "stop trying" in job.announcer.told)
+    away.release()
+
+    assert (job.ended().code, job.ended().reason) == (ExitCode.FAILED, "AccessDenied")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +353,7 @@ def test_a_sink_that_cannot_show_a_batch_ends_the_job(
     def refuse() -> None:
         raise error
 
-    job = start(announcer=FakeAnnouncer(shows_batches=True, before_show=refuse))
+    job = start(announcer=FakeAnnouncer(sinks_showing_batches=("out",), before_show=refuse))
     ending = job.ended()
 
     assert (ending.code, ending.reason) == (code, error.reason)

@@ -16,8 +16,8 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.coordinator import model
 from statefulspark.driver import cycle
-from statefulspark.driver.output import commit, writing
-from statefulspark.driver.output.job_sinks import JobSink
+from statefulspark.driver.output import writing
+from statefulspark.driver.output.sink_committer import SinkCommitter
 from statefulspark.driver.running import queries
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.engine import jvm
@@ -138,7 +138,7 @@ def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
         sink=Sink(), uid="out", query_uid="counts", participant="sink:counts/out", context=lambda _: a_sink_context()
     )
     frame = SimpleNamespace(columns=[], mapInArrow=lambda *_: SimpleNamespace(collect=list))
-    writer = writing.BatchWriter([cast("JobSink", sink)], [None], cast("commit.Committer", None), noted)
+    writer = writing.BatchWriter([cast("SinkCommitter", SimpleNamespace(sink=sink))], [None], noted)
 
     with pytest.raises(errors.TransientError):
         writer.run(cast("DataFrame", frame), 7)

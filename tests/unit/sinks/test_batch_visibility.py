@@ -111,8 +111,8 @@ def test_a_sink_that_shows_checkpoints_is_not_asked_between_them(bucket: stores.
     driver = start(bucket, sink)
     driver.batch(2)
 
-    assert not driver.announcer.has_batches_to_show({QUERY: driver.query.batch})
-    driver.announcer.show_batches({QUERY: driver.query.batch})
+    assert not driver.announcer.due_sinks({QUERY: driver.query.batch})
+    driver.announcer.commit(driver.sink.key, {QUERY: driver.query.batch})
     assert sink.news() == ["open 1/-1 by 1"]
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 from restores import a_restore
-from sinkdrivers import QUERY, Driver
+from sinkdrivers import QUERY, Driver, expected, visible
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, closure, epochs
@@ -105,22 +105,41 @@ def test_what_could_not_be_committed_goes_with_the_next_checkpoint(bucket: store
     assert news(sink)[1:] == [f"commit 1/{batch} of 1 by 1" for batch in range(3)]
 
 
-def test_snapshots_that_pile_up_while_a_sink_is_away_are_not_all_remembered(
+def test_of_snapshots_that_pile_up_while_a_sink_is_away_the_newest_one_stands_for_all(
     bucket: stores.MemoryStore, sink: FakeSink
 ) -> None:
-    """A.47: the newest completion stands for those before it."""
+    """A.47."""
     driver = start(bucket, sink)
-    numbers = []
+    news(sink)
     for _ in range(12):
         driver.batch()
-        numbers.append(driver.complete().id)
+        driver.announcer.snapshot_completed(driver.complete().id)
 
-    remembered = []
-    for number in numbers:
-        driver.announcer.notify_complete(number)
-        remembered.append(len(news(sink)))
+    driver.show()
 
-    assert remembered == [1, 0, 0, 0, 5, 1, 1, 1, 1, 1, 1, 1], "the first call saw the sink opened"
+    assert news(sink) == [f"commit 1/{batch} of 1 by 1" for batch in range(12)]
+    assert driver.announcer.due_sinks({QUERY: driver.query.batch}) == ()
+
+
+def test_a_sink_that_is_away_holds_only_itself(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = Driver(bucket, Clock(), sink=sink, beside="beside")
+    driver.batch(2)
+    driver.announcer.snapshot_completed(driver.complete().id)
+    away, well = driver.announcer.due_sinks({QUERY: 1})
+    sink.failures = [unavailable() for _ in range(1000)]
+    driver.announcer.cancel_retries()
+
+    with pytest.raises(errors.TransientError):
+        driver.announcer.commit(away, {QUERY: 1})
+    driver.announcer.commit(well, {QUERY: 1})
+
+    assert visible(bucket, "beside") == expected((1, 2))
+    assert [(status.committed_batch, status.pending_transactions) for status in driver.committer.statuses()] == [
+        (-1, 2),
+        (1, 0),
+    ]
+    assert driver.announcer.sinks()[0].retrying == "Committing is retried: The broker does not answer."
+    assert driver.announcer.sinks()[1].retrying is None
 
 
 def test_records_go_with_the_last_checkpoint_that_names_them(bucket: stores.MemoryStore, sink: FakeSink) -> None:
@@ -293,7 +312,7 @@ def test_a_driver_that_was_replaced_commits_nothing(bucket: stores.MemoryStore, 
     epochs.claim(driver.job.store, assigned=None, holder="pod", claim_id="next", now=Clock().now)
 
     with pytest.raises(errors.FencedError):
-        driver.announcer.notify_complete(manifest.id)
+        driver.announce(manifest.id)
     assert news(sink) == ["open 1/-1 by 1"]
 
 

@@ -98,7 +98,7 @@ def test_a_damaged_record_does_not_end_every_start_in_the_same_way(bucket: store
 
 def test_a_batch_without_rows_has_a_record_too(bucket: stores.MemoryStore) -> None:
     driver = Driver(bucket, Clock())
-    driver.committer.record_prepared(driver.sink, 0, None)
+    driver.committer.sink(driver.sink.key).record_prepared(0, None)
 
     assert [name.batch for name in driver.sink.log.list_all(batch_records.RecordKind.PREPARED)] == [0]
 
@@ -107,7 +107,7 @@ def test_a_query_that_has_no_sink_of_ours_any_more_needs_no_records(bucket: stor
     """What has nothing to commit does not keep the sink in the job, either."""
     driver = Driver(bucket, Clock())
     driver.query.run_batch()
-    driver.committer.record_prepared(driver.sink, 0, None)
+    driver.committer.sink(driver.sink.key).record_prepared(0, None)
     driver.checkpoint()
     other = Driver(bucket, Clock(), sinks=False)
     other.query.run_batch()

@@ -126,7 +126,7 @@ def test_a_completion_that_was_missed_names_nothing_less(bucket: LocalStore) -> 
     driver.batch()
     missed = driver.complete()
     driver.announcer.forget(missed.id)
-    driver.announcer.notify_complete(missed.id)
+    driver.announce(missed.id)
     driver.batch()
 
     assert batches_held(driver.checkpoint()) == [0, 1, 2]

@@ -69,10 +69,11 @@ def describe(status: api.JobStatus, *, now: datetime) -> str:
             sink.query,
             f"batch {sink.committed_batch}" if sink.committed_batch is not None else "",
             str(sink.pending_transactions),
+            sink.retrying or "",
         )
         for sink in status.sinks
     ]
-    return f"{text}\n{tables.columns(('SINK', 'QUERY', 'COMMITTED', 'PENDING'), rows)}"
+    return f"{text}\n{tables.columns(('SINK', 'QUERY', 'COMMITTED', 'PENDING', 'RETRYING'), rows)}"
 
 
 def _snapshot(summary: api.SnapshotSummary | None, now: datetime) -> str | None:

@@ -167,6 +167,8 @@ class SinkStatus(WireModel):
     """Transactions that this driver has prepared and not committed: they wait for the next checkpoint."""
     sent_again: str | None = None
     """What the sink had lost, and this driver has committed to it once more; absent if nothing was lost."""
+    retrying: str | None = None
+    """Why its commit is tried again; absent while it does not fail. Other sinks do not wait for this one."""
 
 
 class SnapshotSummary(WireModel):

@@ -23,6 +23,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
 from statefulspark.driver.running import hooks, quiesce
+from statefulspark.driver.output.commit import SinkKey
 from statefulspark.driver.running.queries import RunningQuery
 from statefulspark.driver.snapshots import notify
 from statefulspark.driver.snapshots.background import Background, Deletions, Lane, Pace
@@ -80,8 +81,9 @@ class Cycle:
         self._requests: dict[str, StateRequest] = {}  # Until they begin.
         self._orders: dict[int, SnapshotOrder] = {}  # The pending snapshots.
         self._summaries: dict[int, api.SnapshotSummary] = {}  # Of snapshots that are written, until they complete.
-        self._completed_stop: tuple[model.Request, api.SnapshotSummary] | None = None  # Until it is announced.
-        self._is_showing = False
+        self._completed_stop: tuple[model.Request, api.SnapshotSummary] | None = None  # Until its sinks have committed.
+        self._committing: set[SinkKey] = set()
+        self._announcing = 0
         self._pruning = Pace()
         self._deletions = Deletions()
         self._freed_bytes = 0  # Of the files that are being deleted.
@@ -102,8 +104,8 @@ class Cycle:
         self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.uids))
 
     def turn(self) -> None:
-        """Trigger what is due, acknowledge what has begun, and show and prune meanwhile; once per turn of the loop."""
-        self._show_batches()
+        """Trigger what is due, acknowledge what has begun, commit and prune meanwhile; once per turn of the loop."""
+        self._commit()
         latest = self._tracker.last_checkpoint
         covered = latest.batches if latest else {}
         committed = self._committed_batches()
@@ -299,31 +301,37 @@ class Cycle:
             self._announcer.forget(command.snapshot_id)  # It commits nothing (A.49, A.102).
             return
 
-        def announced() -> None:
-            if request.is_stop:  # Its sinks have committed, so there is nothing left to do.
-                self._operations.complete(request.key, summary)
-                self._completed_stop = None
-                self._tracker.end_with(Ending.after_stop(request.key, summary))
-
         if request.is_stop:
             self._completed_stop = request, summary
             self._announcer.limit_waiting()
-        self._announce(lambda: self._announcer.notify_complete(command.snapshot_id), announced)
+        self._announcer.snapshot_completed(command.snapshot_id)
+        self._announce(lambda: self._announcer.notify_complete(command.snapshot_id))
+        self._commit()
 
-    def _show_batches(self) -> None:
-        """Let sinks that show each batch commit what Spark has committed; later batches wait until this is done."""
-        batches = self._committed_batches()
-        is_ending = self._tracker.ending is not None
-        if self._is_showing or is_ending or not self._announcer.has_batches_to_show(batches):
+    def _commit(self) -> None:
+        """Let each sink commit what it may; what comes meanwhile waits until that sink is done."""
+        if self._tracker.ending is not None:
             return
+        batches = self._committed_batches()
+        for sink in self._announcer.due_sinks(batches):
+            if sink not in self._committing:
+                self._committing.add(sink)
+                work = functools.partial(self._announcer.commit, sink, batches)
+                then = functools.partial(self._committing.discard, sink)
+                self._submit(sink, work, then)
 
-        def shown() -> None:
-            self._is_showing = False
+    def _announce(self, work: Callable[[], None]) -> None:
+        def announced() -> None:
+            self._announcing -= 1
 
-        self._is_showing = True
-        self._announce(lambda: self._announcer.show_batches(batches), shown)
+        self._announcing += 1
+        self._submit(Lane.ANNOUNCE, work, announced)
 
-    def _announce(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
+    def _submit(self, lane: Lane | SinkKey, work: Callable[[], None], then: Callable[[], None]) -> None:
+        def done(_: None) -> None:
+            then()
+            self._end_stop()
+
         def failed(error: errors.StatefulSparkError) -> None:
             if isinstance(error, errors.FencedError):
                 self._tracker.end_with(Ending(ExitCode.FENCED, error.reason, error.message))
@@ -333,7 +341,17 @@ class Cycle:
                 message = notify.uncommitted(self._completed_stop[1].location, error.message)
             self._tracker.end_with(Ending(ExitCode.FAILED, error.reason, message))
 
-        self._background.submit(Lane.ANNOUNCE, work, on_done=lambda _: then(), on_failed=failed)
+        self._background.submit(lane, work, on_done=done, on_failed=failed)
+
+    def _end_stop(self) -> None:
+        """End a stop whose snapshot is complete once its sinks have committed and everybody else has heard of it."""
+        is_busy = self._announcing or self._committing or self._announcer.due_sinks(self._committed_batches())
+        if self._completed_stop is None or is_busy or self._tracker.ending is not None:
+            return
+        request, summary = self._completed_stop
+        self._operations.complete(request.key, summary)
+        self._completed_stop = None
+        self._tracker.end_with(Ending.after_stop(request.key, summary))
 
     # Abort
 

@@ -21,7 +21,7 @@ class SinkProgress:
     named_after: int = -1
     """Snapshots name the transactions after this batch: the last one committed before the newest snapshot was committed."""
     tried: int = -1
-    """The last batch of Spark's that was looked at by `Committer.commit_batches`."""
+    """The last batch of Spark's that was looked at by `SinkCommitter.commit`."""
     prepared: dict[int, PreparedRecord] = field(default_factory=dict)
     """Records of this driver that are not committed yet, by batch."""
     kept: dict[int, PreparedRecord] = field(default_factory=dict)

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.driver.output.commit import Committer
-    from statefulspark.driver.output.job_sinks import JobSink
+    from statefulspark.driver.output.sink_committer import SinkCommitter
     from statefulspark.operators.refusals import Refusals
     from statefulspark.storage import StorageOptions
 
@@ -41,19 +40,18 @@ class BatchWriter:
     """
 
     def __init__(
-        self, sinks: Sequence[JobSink], selections: Sequence[Selection | None], committer: Committer, refusals: Refusals
+        self, committers: Sequence[SinkCommitter], selections: Sequence[Selection | None], refusals: Refusals
     ) -> None:
         """Write the batches of one query.
 
         Args:
-            sinks: The sinks of the query.
-            selections: What each of them gets of the batches; None for all.
-            committer: Keeps the transactions.
+            committers: Keep the transactions of the query's sinks.
+            selections: What each sink gets of the batches; None for all.
             refusals: Gets what declines a snapshot.
         """
-        self._sinks = sinks
+        self._committers = committers
+        self._sinks = [committer.sink for committer in committers]
         self._selections = selections
-        self._committer = committer
         self._refusals = refusals
         self._lock = threading.RLock()
 
@@ -80,12 +78,13 @@ class BatchWriter:
             ]
             write = functools.partial(parts.write_parts, writers=writers)
             rows = columns.map_in_arrow(frame, write, parts.SCHEMA).collect()
-            for number, (sink, context) in enumerate(zip(self._sinks, contexts, strict=True)):
+            for number, (committer, context) in enumerate(zip(self._committers, contexts, strict=True)):
+                sink = committer.sink
                 staged = tuple(bytes(row.part) for row in rows if row.sink == number)
                 with self._refusals.noting(sink.query_uid, sink.participant):
                     with sink_calls.calling(sink.sink, sink.uid, "prepare"):
                         transaction = sink.sink.prepare(staged, context)
-                    self._committer.record_prepared(sink, batch_id, transaction)
+                    committer.record_prepared(batch_id, transaction)
 
 
 def two_phase(output: Output) -> TwoPhaseSink:

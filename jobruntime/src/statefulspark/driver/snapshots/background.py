@@ -1,8 +1,8 @@
 """Background work on storage: it runs on a worker thread, and the job loop handles its outcome.
 
 Checkpoints and the search for unused files share one worker, so that no checkpoint names a file that was just found to be
-unused. The deletion of these files, savepoints, which may copy for minutes, and announcements, which wait for other systems,
-have a worker each.
+unused. The deletion of these files, savepoints, which may copy for minutes, announcements, which call the job's code, and
+each sink, which waits for another system, have a worker each.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from itertools import islice
 from typing import TypeVar
 
 from statefulspark import errors
+from statefulspark.contract import layout
+from statefulspark.driver.output.commit import SinkKey
 
 _T = TypeVar("_T")
 
@@ -30,7 +32,7 @@ _PAUSE_AFTER_FAILURE_S = 10.0
 
 
 class Lane(Enum):
-    """The worker of a piece of work; each lane runs its work in order."""
+    """The worker of a piece of work; each lane runs its work in order. Sinks have lanes by their keys."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
@@ -42,23 +44,23 @@ class Background:
     """Runs work and hands the outcome back to the loop."""
 
     def __init__(self, post: Callable[[Callable[[], None]], None]) -> None:
-        """Start the workers.
+        """Start without a worker; each lane gets its own with its first work.
 
         Args:
             post: Runs a function on the loop's thread, soon.
         """
         self._post = post
-        self._workers = {lane: _Worker(lane.value) for lane in Lane}
+        self._workers: dict[Lane | SinkKey, _Worker] = {}
 
     def submit(
         self,
-        lane: Lane,
+        lane: Lane | SinkKey,
         work: Callable[[], _T],
         *,
         on_done: Callable[[_T], None],
         on_failed: Callable[[errors.StatefulSparkError], None],
     ) -> None:
-        """Run work in a lane.
+        """Run work in a lane; called by the loop's thread only.
 
         Args:
             lane: The lane.
@@ -78,6 +80,8 @@ class Background:
             else:
                 self._post(lambda: _raise(error))
 
+        if lane not in self._workers:
+            self._workers[lane] = _Worker(lane.value if isinstance(lane, Lane) else f"sink {layout.sink_name(*lane)}")
         self._workers[lane].submit(work).add_done_callback(handle)
 
     def close(self, *, wait: bool) -> None:

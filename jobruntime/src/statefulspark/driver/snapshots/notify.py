@@ -1,8 +1,9 @@
-"""Announces the end of a snapshot in Flink's order: sinks commit, functions are notified, positions are published.
+"""Announces the end of a snapshot: sinks commit, functions are notified, positions are published.
 
 Completion is announced for checkpoints and for the savepoint of a stop. A savepoint that is taken while the job runs is
-not used for recovery and announces nothing (A.49, A.102). Sinks that show each batch commit between snapshots too
-(`show_batches`). It, `notify_complete` and `notify_aborted` are called in a lane of their own, one after the other.
+not used for recovery and announces nothing (A.49, A.102). Sinks that show each batch commit between snapshots too.
+Each sink commits in a lane of its own (`commit`), so that nobody waits for a sink that is away. `notify_complete` and
+`notify_aborted` are called in another lane, one after the other.
 """
 
 from __future__ import annotations
@@ -17,10 +18,6 @@ from statefulspark.driver.output import commit
 
 Publisher = Callable[[Sequence[QueryEntry]], None]
 """Publishes the positions of a completed snapshot; called last. It must not raise errors that may pass."""
-
-
-_REMEMBERED = 8
-"""While a sink is unavailable, snapshots complete and cannot be announced; the newest ones name all that waits."""
 
 
 class Listener(Protocol):
@@ -82,35 +79,41 @@ class Announcer:
         self._committer.require_named(queries)
         with self._lock:
             self._covered[snapshot_id] = tuple(query.model_copy(update={"files": ()}) for query in queries)
-            for oldest in sorted(self._covered)[:-_REMEMBERED]:
-                del self._covered[oldest]
 
-    def has_batches_to_show(self, batches: Mapping[str, int]) -> bool:
-        """Tell whether sinks that show each batch have one to commit; see `Committer.has_batches_to_commit`."""
-        return self._committer.has_batches_to_commit(batches)
+    def snapshot_completed(self, snapshot_id: int) -> None:
+        """Let the sinks commit what a complete snapshot covers."""
+        with self._lock:
+            queries = self._covered.get(snapshot_id, ())
+        self._committer.cover(queries)
 
-    def show_batches(self, batches: Mapping[str, int]) -> None:
-        """Let sinks that show each batch commit; waits for unavailable sinks.
+    def due_sinks(self, batches: Mapping[str, int]) -> tuple[commit.SinkKey, ...]:
+        """Return the sinks that have something to commit; see `Committer.due_sinks`."""
+        return self._committer.due_sinks(batches)
+
+    def commit(self, sink: commit.SinkKey, batches: Mapping[str, int]) -> None:
+        """Let a sink commit what it may; waits for it while it is unavailable.
+
+        Args:
+            sink: The sink; no other call of it is under way.
+            batches: The last committed batch of each query, by uid.
 
         Raises:
             FencedError: A newer driver runs.
-            StatefulSparkError: A sink failed; the job must fail, and the next driver commits.
+            StatefulSparkError: The sink failed; the job must fail, and the next driver commits.
         """
-        self._committer.commit_batches(batches)
+        self._committer.sink(sink).commit(batches.get(sink[0], -1))
 
     def forget(self, snapshot_id: int) -> None:
         """Forget a snapshot whose end is not announced."""
         self._pop(snapshot_id)
 
     def notify_complete(self, snapshot_id: int) -> None:
-        """Announce that a snapshot is complete; waits for unavailable sinks.
+        """Announce to functions and publishers that a snapshot is complete.
 
         Raises:
-            FencedError: A newer driver runs.
-            StatefulSparkError: A sink or a function failed; the job must fail, and the next driver commits.
+            StatefulSparkError: A function failed; the job must fail.
         """
         queries = self._pop(snapshot_id)
-        self._committer.commit(queries)
         for listener in self._listeners:
             listener.snapshot_covers(snapshot_id, queries)
             listener.notify_complete(snapshot_id)
@@ -128,7 +131,7 @@ class Announcer:
             listener.notify_aborted(snapshot_id)
 
     def limit_waiting(self) -> None:
-        """Wait for unavailable sinks at most as long as a stop may take."""
+        """Wait for each unavailable sink at most as long as a stop may take."""
         self._committer.limit_waiting()
 
     def cancel_retries(self) -> None:

@@ -173,8 +173,8 @@ class _QueryStart:
         self._number_offset = numbers.offset(parts.plan.record, query.uid)
         self._participant = None
         if isinstance(query.output, QueryOutputs):
-            sinks = tuple(committer.sink(query.uid, output.uid) for output in query.output.outputs)
-            self._participant = writing.BatchWriter(sinks, query.output.selections, committer, parts.declared.refusals)
+            committers = tuple(committer.sink((query.uid, output.uid)) for output in query.output.outputs)
+            self._participant = writing.BatchWriter(committers, query.output.selections, parts.declared.refusals)
 
     def begin(self, logs: ObjectStore | None = None) -> StreamingQuery:
         """Start the query behind an open gate.

@@ -296,8 +296,9 @@ export function sinks({ status }) {
     sink.query,
     sink.committedBatch === undefined ? "nothing yet" : `batch ${count(sink.committedBatch)}`,
     count(sink.pendingTransactions),
+    sink.retrying ?? "",
   ]);
-  return table("Sinks", ["Sink", "Query", "Visible through", "Prepared, waiting"], rows);
+  return table("Sinks", ["Sink", "Query", "Visible through", "Prepared, waiting", "Retrying"], rows);
 }
 
 export function driver({ status, checkpoints, now }) {
