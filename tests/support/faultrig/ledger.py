@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from faultrig import faults, fibers, truth
-from statefulspark.sinks import marker, staging
+from statefulspark.sinks import marker, marker_errors, staging
 from statefulspark.sinks.base import SinkContext
 
 
@@ -75,7 +75,7 @@ class LedgerSink:
     def reached(self, context: SinkContext) -> marker.Marker:
         reached = self.ledger.markers.get(context.transactional_id)
         if reached is None:
-            raise marker.missing_error(context, "the ledger", is_running=True)
+            raise marker_errors.missing_error(context, "the ledger", is_running=True)
         return reached
 
     def _append(self, rows: list[truth.Row], context: SinkContext) -> None:

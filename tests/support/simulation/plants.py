@@ -24,7 +24,7 @@ from statefulspark.driver.output import job_sinks, sink_committer, sink_rights
 from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
 from statefulspark.retention import pruning, rules
-from statefulspark.sinks import marker, standing
+from statefulspark.sinks import marker, marker_errors, standing
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.files import publishing
 from statefulspark.sinks.files.commits import PartFile, PreparedFiles
@@ -298,14 +298,14 @@ def a_sink_of_other_state_counts_as_its_own() -> contextlib.AbstractContextManag
 
 
 def a_driver_that_ran_names_the_batch_that_it_knows() -> contextlib.AbstractContextManager[object]:
-    honest = marker._by_right
+    honest = marker_errors._by_right
 
     def by_right(
         context: SinkContext, where: str, after: Position | None, needed: Collection[SinkRight], **words: Any
     ) -> str:
         return honest(context, where, after, needed, **words | {"is_running": False})
 
-    return mock.patch.object(marker, "_by_right", by_right)
+    return mock.patch.object(marker_errors, "_by_right", by_right)
 
 
 def a_root_that_was_moved_has_no_ancestors() -> contextlib.AbstractContextManager[object]:

@@ -10,7 +10,7 @@ from sinkcontexts import OWN, a_marker, a_sink_context, at
 from statefulspark import errors
 from statefulspark.contract.manifest import Position, SinkOpening
 from statefulspark.contract.rights import SinkRight
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker, marker_errors
 from statefulspark.sinks.kafka import sink as kafka
 from statefulspark.sinks.marker import Marker, open_marker, require_newest
 from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected, SinkLineage, Standing, compare
@@ -66,7 +66,7 @@ def test_a_sink_that_began_after_a_state_that_had_opened_it_lacks_what_that_stat
     knows = Expected(known, kept_after, was_opened=True, origin=OWN)
     context = replace(CONTEXT, descent=descent, expected=knows)
     if known is not None:
-        with pytest.raises(marker.SinkBehindError) as behind:
+        with pytest.raises(marker_errors.SinkBehindError) as behind:
             open_marker(began_later, context, "the target", withdraws=withdraws)
         assert behind.value.is_healable is (kept_after is None)
         context = replace(context, expected=replace(knows, committed=kept_after))
@@ -190,10 +190,10 @@ def test_a_commit_to_a_sink_that_lost_what_it_had_is_stopped_and_says_what() -> 
     context = replace(CONTEXT, expected=Expected(at(2, 4), at(2, 1), was_opened=True))
     require_newest(a_marker(at(2, 4), epoch=4), context, "the table")
     with pytest.raises(
-        marker.SinkBehindError, match=r"the table has batch 2 \(generation 2\).*it had batch 4"
+        marker_errors.SinkBehindError, match=r"the table has batch 2 \(generation 2\).*it had batch 4"
     ) as behind:
         require_newest(a_marker(at(2, 2), epoch=4), context, "the table")
-    with pytest.raises(marker.SinkBehindError) as further:
+    with pytest.raises(marker_errors.SinkBehindError) as further:
         require_newest(a_marker(at(2, 0), epoch=4), context, "the table")
     assert (behind.value.is_healable, further.value.is_healable) == (True, False)
 
@@ -205,11 +205,11 @@ def test_a_start_says_which_rows_the_job_has_no_more_and_a_driver_that_runs_says
     told = rf"{gone}\. .* what comes after them"
     of_folder = rf"{gone}, nor those of later batches whose files are not in the folder\. "
 
-    with pytest.raises(marker.SinkBehindError, match=told):
+    with pytest.raises(marker_errors.SinkBehindError, match=told):
         open_marker(a_marker(at(2, 1), epoch=3), context, "the table")
-    with pytest.raises(marker.SinkBehindError, match=of_folder):
+    with pytest.raises(marker_errors.SinkBehindError, match=of_folder):
         open_marker(a_marker(at(2, 1), epoch=3), context, "the folder", withdraws=True)
-    with pytest.raises(marker.SinkBehindError, match="if it is started again, the refusal names those"):
+    with pytest.raises(marker_errors.SinkBehindError, match="if it is started again, the refusal names those"):
         require_newest(a_marker(at(2, 1), epoch=4), context, "the table")
 
 
@@ -219,7 +219,7 @@ def test_a_start_names_no_rows_of_a_sink_that_went_back_to_batches_which_the_sta
     context = replace(CONTEXT, batch_id=4, descent=descent, expected=Expected(at(2, 4), at(2, 3), was_opened=True))
     gone = r"no longer has the rows up to batch 3 \(generation 2\) that are missing there: batch 9 \(generation 1\) is"
 
-    with pytest.raises(marker.SinkBehindError, match=gone):
+    with pytest.raises(marker_errors.SinkBehindError, match=gone):
         open_marker(a_marker(at(1, 9), epoch=3), context, "the table")
 
 

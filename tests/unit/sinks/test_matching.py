@@ -13,7 +13,7 @@ from sinkcontexts import CLAIM, OWN, a_marker, a_sink_context, at
 from statefulspark import errors
 from statefulspark.contract import rights
 from statefulspark.contract.rights import SinkRight
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker, marker_errors
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.kafka import sink as kafka
 from statefulspark.sinks.marker import Marker
@@ -69,7 +69,7 @@ def outcome(kind: str, stored: Marker | None, context: SinkContext) -> str:
                 kafka.KafkaSink("t", bootstrap_servers="k:9092"), stored, (context.expected.committed,), context
             )
         opened = marker.open_marker(stored, context, "the target", withdraws=kind == "files")
-    except marker.SinkBehindError as behind:
+    except marker_errors.SinkBehindError as behind:
         return "sent again" if behind.is_healable else "`SinkBehind`"
     except errors.StatefulSparkError as error:
         return f"`{error.reason}`"

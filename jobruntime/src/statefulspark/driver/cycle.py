@@ -22,8 +22,8 @@ from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
-from statefulspark.driver.running import hooks, quiesce
 from statefulspark.driver.output.commit import SinkKey
+from statefulspark.driver.running import hooks, quiesce
 from statefulspark.driver.running.queries import RunningQuery
 from statefulspark.driver.snapshots import notify
 from statefulspark.driver.snapshots.background import Background, Deletions, Lane, Pace

@@ -3,26 +3,23 @@
 A marker is changed in the same transaction as the rows, so that both are committed or neither. It has one position for each
 generation of each lineage: the last batch that was committed there. A batch is covered by a commit of its own generation
 only. Who opens the sink leaves lineage, epoch and claim in it: a driver that finds another one there has been replaced, or
-meets another copy of its state. `standing` compares; this module refuses by name, and is pure.
+meets another copy of its state. `standing` compares, this module decides, and `marker_errors` refuses. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from statefulspark import errors
-from statefulspark.contract import base, formats, layout, rights
+from statefulspark.contract import base, formats
 from statefulspark.contract.manifest import Position
-from statefulspark.contract.rights import SinkRight
-from statefulspark.sinks import standing
+from statefulspark.sinks import marker_errors, standing
 from statefulspark.sinks.standing import SinkLineage, Standing
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
 
-FOR_UNKNOWN_ROWS: tuple[SinkRight, ...] = (SinkRight.REPEAT, SinkRight.LOSE)
-"""The rights to go on in front of a sink if it is unknown which rows are there."""
 REMEMBERED = 24
 """How many generations a marker remembers, the latest ones: Kafka's brokers take 4,096 bytes."""
 
@@ -120,44 +117,8 @@ class Marker(base.StoredDocument):
         return self.counting(context.position).opened_by(context)
 
 
-def right(context: SinkContext, *needed: SinkRight) -> str:
-    """Return rights to go on in front of a sink all the same, as a person gives them."""
-    sinks = [layout.sink_name(context.query_uid, context.uid)]
-    return rights.described(dict.fromkeys(needed, sinks))
-
-
 Judge = Callable[[Marker | None, "SinkContext", str], Marker]
 """Returns the marker that a driver may go on with in front of a target, or raises: `open_marker`, `require_newest`."""
-
-
-class SinkTakenOverError(errors.FencedError):
-    """A job at another root has opened the sink, by right: its state descends from this one, or somebody said so."""
-
-
-class SinkBehindError(errors.StateUnknownError):
-    """A sink lacks batches that it had committed; nothing was written.
-
-    The driver commits them again if it has their transactions; else it ends with this error.
-
-    Operator action: bring back the rows that the sink has lost, or accept the loss as the message says.
-
-    Attributes:
-        marker: What the sink has.
-        loss: What it lacks, as a sentence.
-        is_healable: Whether the driver has the transactions of all batches that it lacks.
-    """
-
-    def __init__(self, reason: str, message: str, *, marker: Marker, loss: str, is_healable: bool) -> None:
-        """Create it; see `_behind_error`."""
-        super().__init__(reason, message)
-        self.marker = marker
-        self.loss = loss
-        self.is_healable = is_healable
-
-
-def is_healed(error: errors.StatefulSparkError) -> bool:
-    """Tell whether the driver mends what an error says: it commits again what the sink lacks."""
-    return isinstance(error, SinkBehindError) and error.is_healable
 
 
 def open_marker(stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool = False) -> Marker:
@@ -183,8 +144,8 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     relation = standing.compare(stored, context)
     expected, own = context.expected, context.descent
     if stored is None:
-        if relation is Standing.MARKER_MISSING and not own.rights.issuperset(FOR_UNKNOWN_ROWS):
-            raise missing_error(context, where, withdraws=withdraws)
+        if relation is Standing.MARKER_MISSING and not own.rights.issuperset(standing.FOR_UNKNOWN_ROWS):
+            raise marker_errors.missing_error(context, where, withdraws=withdraws)
         return _begun_after(expected.committed, context)
     stored = _beyond(stored.known_to(context), context)
     if relation is Standing.EQUAL or (withdraws and relation in (Standing.STATE_BEHIND, Standing.WENT_BACK_ON_PURPOSE)):
@@ -192,13 +153,13 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
     if relation is Standing.WENT_BACK_ON_PURPOSE:
         return _going_on(stored, context).opened_by(context)
     if relation is Standing.SINK_BEHIND_HEALABLE:
-        raise _behind_error(stored, context, where, withdraws=withdraws)
+        raise marker_errors.behind_error(stored, context, where, withdraws=withdraws)
     if relation is Standing.REPLACED:
-        raise _replaced_error(stored, context, where)
-    if not own.rights.issuperset(_needed(relation, stored, context, withdraws=withdraws)):
-        raise _refusal(relation, stored, context, where, withdraws=withdraws)
+        raise marker_errors.replaced_error(stored, context, where)
+    if not own.rights.issuperset(standing.needed_rights(relation, stored, context, withdraws=withdraws)):
+        raise marker_errors.refusal(relation, stored, context, where, withdraws=withdraws)
     if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
-        return _begun_after(_beginning_beside_others(stored, context, withdraws=withdraws), context)
+        return _begun_after(standing.beginning_beside_others(stored, context, withdraws=withdraws), context)
     if expected.kept_after is not None and standing.lacks(stored, expected.kept_after, context):
         stored = stored.counting(expected.kept_after)
     return (_going_on(stored, context) if standing.is_ahead(stored, context) else stored).opened_by(context)
@@ -224,211 +185,20 @@ def require_newest(reached: Marker | None, context: SinkContext, where: str) -> 
         SinkBehindError: `SinkBehind`: the sink lacks batches that were committed to it.
     """
     if reached is None:
-        raise missing_error(context, where, is_running=True)
+        raise marker_errors.missing_error(context, where, is_running=True)
     if reached.lineage != context.descent.lineage:
-        raise SinkTakenOverError(
+        raise marker_errors.SinkTakenOverError(
             f"The job at {reached.root or 'another root'} has taken {where} over, so the one at "
             f"{context.descent.root or 'this root'} must not write there any more."
         )
     if reached.epoch > context.committing_epoch or standing.opener(reached, context) is not Standing.EQUAL:
-        raise _replaced_error(reached, context, where)
+        raise marker_errors.replaced_error(reached, context, where)
     if standing.has_another(reached, context):
-        raise opened_elsewhere_error(reached, context, where, withdraws=False, is_running=True)
+        raise marker_errors.opened_elsewhere_error(reached, context, where, withdraws=False, is_running=True)
     reached = reached.known_to(context)
     if standing.lacks(reached, context.expected.committed, context):
-        raise _behind_error(reached, context, where, is_running=True)
+        raise marker_errors.behind_error(reached, context, where, is_running=True)
     return reached
-
-
-def _needed(relation: Standing, stored: Marker, context: SinkContext, *, withdraws: bool) -> tuple[SinkRight, ...]:
-    """Return the rights to go on in front of a sink all the same."""
-    if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
-        after = _beginning_beside_others(stored, context, withdraws=withdraws)
-        return FOR_UNKNOWN_ROWS if standing.lacks(stored, after, context) else (SinkRight.REPEAT,)
-    repeated = (SinkRight.REPEAT,) if standing.would_repeat(stored, context) and not withdraws else ()
-    return (*repeated, SinkRight.LOSE) if relation is Standing.SINK_BEHIND else repeated
-
-
-def opened_elsewhere_error(
-    stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool, is_running: bool = False
-) -> errors.SpecRejectedError:
-    """Return the error for a sink that was opened by a driver which storage does not know.
-
-    Args:
-        stored: The marker; None if the sink does not tell it.
-        context: Context of the driver.
-        where: The sink's target.
-        withdraws: Whether the sink withdraws commits.
-        is_running: Whether the driver has opened the sink before. The next start may know less of it.
-    """
-    after, needed, has = context.expected.committed, FOR_UNKNOWN_ROWS, ""
-    if stored is not None:
-        after = _beginning_beside_others(stored, context, withdraws=withdraws)
-        needed = _needed(Standing.OTHER_COPY, stored, context, withdraws=withdraws)
-        # A folder that lacks batches is said to have those of the state.
-        of_whom = "" if withdraws and SinkRight.LOSE in needed else " of the other driver"
-        has = f", which has {described(stored.newest)}{of_whom}"
-    root = context.descent.root or "this root"
-    opener = "another driver" if stored is None else f"epoch {stored.epoch} of this state (claim {stored.claim})"
-    what = f"{where} was opened by {opener}, which {root} does not know"
-    if stored is not None and standing.has_another(stored, context):
-        what = f"{where} was opened by {opener}, and has other batches than {root}, which a later epoch wrote there"
-    if stored is not None and stored == stored.opened_by(context):
-        # A start that had the right was not finished. The next one opens the sink, and is refused only by this commit.
-        what, is_running = (
-            f"{where} has a newer generation of batch {context.batch_id}, which {root} does not know",
-            False,
-        )
-    return errors.SpecRejectedError(
-        "SinkOpenedElsewhere",
-        f"The sink {context.uid!r} cannot go on: {what}; this driver is epoch {context.committing_epoch}. Either the "
-        "state was put back to an older moment, or another copy of it runs elsewhere. Stop the other copy, and start from "
-        f"the newest state. {_by_right(context, where, after, needed, withdraws=withdraws, is_running=is_running, has=has)}",
-    )
-
-
-def missing_error(
-    context: SinkContext, where: str, *, withdraws: bool = False, is_running: bool = False
-) -> errors.StateUnknownError:
-    """Return the error for a sink that had a marker and has none.
-
-    Args:
-        context: Context of the driver.
-        where: The sink's target.
-        withdraws: Whether the sink withdraws commits: the rows that it has not published wait in it.
-        is_running: Whether the driver has opened the sink before. The next start may know less of it.
-    """
-    committed = context.expected.committed
-    had = "been opened" if committed is None else f"committed {described(committed)}"
-    return errors.StateUnknownError(
-        "SinkMarkerMissing",
-        f"The sink {context.uid!r} has no marker in {where}, although it had {had}. So it is unknown which rows are there. "
-        f"Restore {where} together with the marker {context.transactional_id!r}, both of one moment: beside an older "
-        "marker, rows are written again. "
-        + _by_right(context, where, committed, FOR_UNKNOWN_ROWS, withdraws=withdraws, is_running=is_running),
-    )
-
-
-def _by_right(
-    context: SinkContext,
-    where: str,
-    after: Position | None,
-    needed: Collection[SinkRight],
-    *,
-    withdraws: bool,
-    is_running: bool,
-    has: str = "",
-) -> str:
-    """Return how to go on by rights of the sink, and which rows then come again or are missing."""
-    if is_running:
-        return "Or start again: the refusal then names the right, and the batch after which the sink goes on with it."
-    rest = f" Rows up to there are in {where}{has}: they do not come again." if after is not None else ""
-    if SinkRight.LOSE in needed:
-        lost = _lost_files(where) if withdraws else ""
-        rest = f" Rows up to there do not come again, also those that are missing in {where}{has}{lost}."
-    return (
-        f"Or start with {right(context, *needed)} to go on from this state: the sink then writes what this state has after "
-        f"{described(after)}, also the rows of it that are there already.{rest}"
-    )
-
-
-def _lost_files(where: str) -> str:
-    """Return which more rows a sink does not get again, if the rows that wait for a checkpoint wait in it."""
-    return f", nor those of later batches whose files are not in {where}"
-
-
-def _behind_error(
-    reached: Marker, context: SinkContext, where: str, *, withdraws: bool = False, is_running: bool = False
-) -> SinkBehindError:
-    """Return the error for a sink that has lost what it had; see `missing_error`. Rows of one that withdraws wait in it."""
-    expected, newest = context.expected, reached.newest
-    needed = _needed(Standing.SINK_BEHIND, reached, context, withdraws=withdraws)
-    gone = f"after {described(newest)} up to {described(expected.kept_after)}"
-    if standing.is_ahead(reached, context):
-        gone = (
-            f"up to {described(expected.kept_after)} that are missing there: {described(newest)} is not in this state"
-        )
-    if withdraws:
-        gone += _lost_files(where)
-    if is_running:
-        gone = "of all batches in between; if it is started again, the refusal names those that it has not"
-    loss = (
-        f"The sink {context.uid!r} has lost what it had: {where} has {described(newest)}, and this state knows "
-        f"that it had {described(expected.committed)}. It was restored from a backup, or a replica that lags has taken its "
-        "place."
-    )
-    return SinkBehindError(
-        "SinkBehind",
-        f"{loss} The job no longer has the rows {gone}. Restore them from a newer copy of the target; or start from a "
-        f"snapshot that is as old as the target; or start with {right(context, *needed)}, which goes on without them, and "
-        "writes what comes after them.",
-        marker=reached,
-        loss=loss,
-        is_healable=not standing.lacks(reached, expected.kept_after, context),
-    )
-
-
-def described(position: Position | None) -> str:
-    """Return a batch for people."""
-    if position is None:
-        return "nothing"
-    batch = "nothing" if position.batch_id < 0 else f"batch {position.batch_id}"
-    return f"{batch} (generation {position.generation})"
-
-
-def _replaced_error(stored: Marker, context: SinkContext, where: str) -> errors.FencedError:
-    return errors.FencedError(
-        f"Epoch {stored.epoch} writes to {where} now. Epoch {context.committing_epoch} must not write there any more."
-    )
-
-
-def _refusal(
-    relation: Standing, stored: Marker, context: SinkContext, where: str, *, withdraws: bool
-) -> errors.StatefulSparkError:
-    """Return the error of a start that nobody has told to go on anyway."""
-    if relation is Standing.OTHER_COPY:
-        return opened_elsewhere_error(stored, context, where, withdraws=withdraws)
-    if relation is Standing.SINK_BEHIND:
-        return _behind_error(stored, context, where, withdraws=withdraws)
-    own, lineage, its_root = context.descent, stored.lineage, stored.root or "an unknown root"
-    if relation is not Standing.FOREIGN:
-        newest = stored.newest
-        since = f"after batch {context.batch_id}" if context.batch_id >= 0 else "from the beginning"
-        of_whom = "" if newest is None or newest.lineage == own.lineage else f" of the job at {its_root}"
-        return errors.SpecRejectedError(
-            "SinkAhead",
-            f"The sink {context.uid!r} cannot go on: {where} has {described(newest)}{of_whom}, which the restored "
-            f"state does not contain. The job would continue {since}, and write the rows in between again, perhaps others. "
-            f"Start from the newest state; or remove those rows and start with {right(context, SinkRight.REPEAT)}, which "
-            "keeps what is there and writes after it; or give the sink its own uid or target.",
-        )
-    root = own.root or "this root"
-    after = _beginning_beside_others(stored, context, withdraws=withdraws)
-    needed = _needed(relation, stored, context, withdraws=withdraws)
-    if stored.root == root:
-        origin = f"the state that was at {root} before (lineage {lineage}; it was deleted, or replaced)"
-        remedy = (
-            "Restore that state, or start from a savepoint of it by restore.source (on the command line --restore-uri)"
-        )
-    else:
-        origin = f"the state at {its_root} (lineage {lineage}), from which the state at {root} does not descend"
-        remedy = "Start from that state by restore.source (on the command line --restore-uri)"
-    return errors.SpecRejectedError(
-        "SinkTaken",
-        f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or give the sink "
-        f"its own uid or target. {_by_right(context, where, after, needed, withdraws=withdraws, is_running=False)}",
-    )
-
-
-def _beginning_beside_others(stored: Marker, context: SinkContext, *, withdraws: bool) -> Position | None:
-    """Return the batch after which a sink goes on that has other rows under the numbers of the state's batches.
-
-    What the state had committed there is there, unless the marker lacks it or the others have withdrawn it. Whatever else
-    the state has prepared is committed, perhaps once more.
-    """
-    expected = context.expected
-    is_there = not withdraws and not standing.lacks(stored, expected.committed, context)
-    return expected.committed if is_there else expected.kept_after
 
 
 def _begun_after(position: Position | None, context: SinkContext) -> Marker:

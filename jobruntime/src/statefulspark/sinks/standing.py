@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
     from statefulspark.sinks.marker import Marker
 
+FOR_UNKNOWN_ROWS: tuple[SinkRight, ...] = (SinkRight.REPEAT, SinkRight.LOSE)
+"""The rights to go on in front of a sink if it is unknown which rows are there."""
 ClaimOf = Callable[[int], str | None]
 """Returns the id under which a driver claimed an epoch of this root; None if storage does not know the epoch."""
 
@@ -213,6 +215,28 @@ def has_another(stored: Marker, context: SinkContext) -> bool:
         batch > inherited and epoch > stored.epoch and reached.has(own.position(batch, context.generation), own)
         for batch, epoch in context.expected.written
     )
+
+
+def needed_rights(
+    relation: Standing, stored: Marker, context: SinkContext, *, withdraws: bool
+) -> tuple[SinkRight, ...]:
+    """Return the rights to go on in front of a sink all the same."""
+    if relation in (Standing.FOREIGN, Standing.OTHER_COPY):
+        after = beginning_beside_others(stored, context, withdraws=withdraws)
+        return FOR_UNKNOWN_ROWS if lacks(stored, after, context) else (SinkRight.REPEAT,)
+    repeated = (SinkRight.REPEAT,) if would_repeat(stored, context) and not withdraws else ()
+    return (*repeated, SinkRight.LOSE) if relation is Standing.SINK_BEHIND else repeated
+
+
+def beginning_beside_others(stored: Marker, context: SinkContext, *, withdraws: bool) -> Position | None:
+    """Return the batch after which a sink goes on that has other rows under the numbers of the state's batches.
+
+    What the state had committed there is there, unless the marker lacks it or the others have withdrawn it. Whatever else
+    the state has prepared is committed, perhaps once more.
+    """
+    expected = context.expected
+    is_there = not withdraws and not lacks(stored, expected.committed, context)
+    return expected.committed if is_there else expected.kept_after
 
 
 def _has_more_than_its_successor_found(stored: Marker, context: SinkContext) -> bool:

@@ -15,7 +15,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.rights import SinkRight
 from statefulspark.driver.output.job_sinks import JobSink
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker_errors, standing
 from statefulspark.sinks.base import SinkContext, TellsMarker
 from statefulspark.sinks.marker import Marker
 from statefulspark.sinks.standing import NOTHING_EXPECTED, Expected
@@ -123,17 +123,17 @@ def _answered(sink: JobSink, context: SinkContext) -> OtherSink | None:
 
 
 def _refusal(sink: JobSink, other: OtherSink, context: SinkContext) -> errors.SpecRejectedError:
-    newest, needed = context.expected.committed, marker.FOR_UNKNOWN_ROWS
+    newest, needed = context.expected.committed, standing.FOR_UNKNOWN_ROWS
     if other.marker is not None:
         newest, needed = other.marker.newest, (SinkRight.REPEAT,)
-    has, again = marker.described(newest), ""
+    has, again = marker_errors.described(newest), ""
     if newest is not None and not context.descent.contains(newest, context.position):
         again = " The restored state does not contain that batch, so the sink then writes it once more."
     return errors.SpecRejectedError(
         "SinkOfAnotherJob",
         f"The sink {sink.uid!r} of {context.job} cannot start: {sink.target} has {has} of the job {other.job}. This start "
         "descends from the state of that job, and nobody has said whether this job continues it. If it does, start with "
-        f"{marker.right(context, *needed)}: the sink goes on where the sink of that job ends, and commits once what that "
-        f"job had prepared in the restored state. That job can no longer write there.{again} If both jobs are to write "
+        f"{marker_errors.right(context, *needed)}: the sink goes on where the sink of that job ends, and commits once what "
+        f"that job had prepared in the restored state. That job can no longer write there.{again} If both jobs are to write "
         "there, give the sink its own uid or target.",
     )

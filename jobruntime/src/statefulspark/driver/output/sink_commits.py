@@ -18,7 +18,7 @@ from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.driver.output import other_jobs, sink_calls
 from statefulspark.driver.output.job_sinks import JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker_errors
 from statefulspark.sinks.base import SinkContext, TellsMarker
 from statefulspark.sinks.standing import Expected
 
@@ -46,7 +46,7 @@ def open_sink(sink: JobSink, restored: QueryEntry | None, progress: SinkProgress
     context = sink.context(batch_id, expected)
     try:
         _open(sink, context)
-    except marker.SinkBehindError as behind:
+    except marker_errors.SinkBehindError as behind:
         if not behind.is_healable:
             raise
         _open(sink, replace(context, expected=replace(expected, committed=expected.kept_after)))
@@ -72,7 +72,7 @@ def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> Non
     expected, has_rights = progress.expected, not progress.is_started
     try:
         _send(sink, record, expected, has_rights=has_rights)
-    except marker.SinkBehindError as behind:
+    except marker_errors.SinkBehindError as behind:
         if not behind.is_healable:
             raise
         for lost in progress.lost(behind.marker, sink):
@@ -119,7 +119,7 @@ def _asking(sink: JobSink, method: str, context: SinkContext) -> Iterator[None]:
         with rights.explaining(sink.name), _looking_up_who_fenced(sink, method, context):
             yield
     except (errors.SpecRejectedError, errors.StateUnknownError) as refused:
-        if marker.is_healed(refused) or not context.descent.rights:
+        if marker_errors.is_healed(refused) or not context.descent.rights:
             raise
         together = rights.refusal({sink.name: refused})
         if together is refused:
@@ -133,17 +133,17 @@ def _looking_up_who_fenced(sink: JobSink, method: str, context: SinkContext) -> 
     try:
         with sink_calls.calling(sink.sink, sink.uid, method):
             yield
-    except marker.SinkTakenOverError:
+    except marker_errors.SinkTakenOverError:
         raise
     except errors.FencedError as fenced:
         epochs.require_current(sink.driver.store, sink.driver.epoch)
         stored = sink.sink.stored_marker(context) if isinstance(sink.sink, TellsMarker) else None
         where = sink.target or "its target"
-        raise marker.opened_elsewhere_error(
+        raise marker_errors.opened_elsewhere_error(
             stored, context, where, withdraws=sink.withdraws, is_running=method == "commit"
         ) from fenced
 
 
-def _tell_loss(sink: JobSink, progress: SinkProgress, behind: marker.SinkBehindError) -> None:
+def _tell_loss(sink: JobSink, progress: SinkProgress, behind: marker_errors.SinkBehindError) -> None:
     progress.sent_again = f"{behind.loss} The transactions of these batches were kept, and are committed again."
     _log.warning("a sink lost batches, and gets them again", extra={"sink": sink.uid, "why": progress.sent_again})

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 from statefulspark import errors
 from statefulspark.contract import config, rights
 from statefulspark.contract.rights import SinkRight
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker_errors
 
 if TYPE_CHECKING:
     from statefulspark.contract.config import RestoreConfig
@@ -90,7 +90,7 @@ class SinkRights:
             yield
         except (errors.SpecRejectedError, errors.StateUnknownError) as error:
             used = [right for right in rights.offered(error.message) if (right, sink) in self.spent]
-            if marker.is_healed(error) or not used:
+            if marker_errors.is_healed(error) or not used:
                 raise
             again = rights.options({right: [sink] for right in used})
             raise _kind_of(error)(

@@ -20,7 +20,7 @@ from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
 from statefulspark.driver.output.sink_rights import SinkRights
 from statefulspark.recovery import generations, history
 from statefulspark.recovery.plan import StartMode
-from statefulspark.sinks import marker, standing
+from statefulspark.sinks import marker, marker_errors, standing
 from statefulspark.sinks.base import TellsMarker
 from statefulspark.sinks.standing import Standing
 
@@ -96,7 +96,7 @@ def _require_openable(sink: JobSink, context: SinkContext, *, is_reader: bool) -
         return
     try:
         marker.open_marker(stored, context, where, withdraws=sink.withdraws)
-    except marker.SinkBehindError as behind:
+    except marker_errors.SinkBehindError as behind:
         if not behind.is_healable:
             raise
 

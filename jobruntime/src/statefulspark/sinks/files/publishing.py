@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from statefulspark import clock, errors
 from statefulspark.contract.manifest import Position
 from statefulspark.contract.rights import SinkRight
-from statefulspark.sinks import marker
+from statefulspark.sinks import marker_errors
 from statefulspark.sinks.files import commits
 from statefulspark.sinks.files.commits import BatchCommit, PartFile, PreparedFiles
 
@@ -227,7 +227,7 @@ def _files_there(store: ObjectStore, prepared: PreparedFiles, context: SinkConte
             f"Batch {context.batch_id} of the sink {context.uid} was prepared in generation {context.generation} and is "
             f"not committed, and its rows are not below {store.uri}: {missing[0]} does not exist ({len(missing)} of "
             f"{len(prepared.files)} are missing). Restore the objects; or {fitting}; or start with "
-            f"{marker.right(context, SinkRight.LOSE)}, which leaves out all rows whose files are not in {store.uri}.",
+            f"{marker_errors.right(context, SinkRight.LOSE)}, which leaves out all rows whose files are not in {store.uri}.",
         )
     _log.warning(
         "rows that the folder of a sink has lost are left out",

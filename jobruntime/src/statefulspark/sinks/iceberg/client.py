@@ -16,7 +16,7 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from statefulspark import errors
 from statefulspark.contract.rights import SinkRight
 from statefulspark.judgement import Judgement, Remedy
-from statefulspark.sinks import marker, secret
+from statefulspark.sinks import marker, marker_errors, secret, standing
 from statefulspark.sinks.iceberg import columntypes, commits, datafiles, imprints, judgements
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class IcebergClient:
         """Return the marker; None if the sink is new here, or is to write after whatever is there."""
         witnessed = imprints.reached(table, context)
         if witnessed.is_unknown and SinkRight.REPEAT not in context.descent.rights:
-            needed = marker.right(context, *marker.FOR_UNKNOWN_ROWS)
+            needed = marker_errors.right(context, *standing.FOR_UNKNOWN_ROWS)
             raise errors.StateUnknownError(
                 "IcebergMarkerMissing",
                 f"It is unknown which batches of the sink {context.uid!r} are in the table {self.table}: neither the "
