@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from faultrig import engine, fibers
 from statefulspark import errors
+from statefulspark.driver.output import commit
 from statefulspark.driver.snapshots import background
 
 if TYPE_CHECKING:
@@ -76,13 +77,13 @@ class Lanes:
     def __init__(self, process: engine.EngineProcess, post: Callable[[Callable[[], None]], None]) -> None:
         self._process = process
         self._post = post
-        self._waiting: dict[background.Lane, list[Callable[[], None]]] = {}
+        self._waiting: dict[background.Lane | commit.SinkKey, list[Callable[[], None]]] = {}
         self._is_closed = False
-        self._fibers: dict[background.Lane, fibers.Fiber] = {}
+        self._fibers: dict[background.Lane | commit.SinkKey, fibers.Fiber] = {}
 
     def submit(
         self,
-        lane: background.Lane,
+        lane: background.Lane | commit.SinkKey,
         work: Callable[[], _T],
         *,
         on_done: Callable[[_T], None],
@@ -100,7 +101,7 @@ class Lanes:
         waiting = self._waiting.setdefault(lane, [])
         waiting.append(perform)
         if lane not in self._fibers:
-            self._fibers[lane] = self._process.spawn(lane.value, lambda: self._work(waiting))
+            self._fibers[lane] = self._process.spawn(background.lane_name(lane), lambda: self._work(waiting))
 
     def close(self, *, wait: bool) -> None:
         self._is_closed = True

@@ -40,7 +40,7 @@ def sink() -> FakeSink:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(retries, "STOP_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(retries, "STOP_TIMEOUT_S", 0.5)
 
 
 def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | None = None, uid: str = "out") -> Driver:

@@ -40,6 +40,11 @@ class Lane(Enum):
     DELETION = "deletion"
 
 
+def lane_name(lane: Lane | SinkKey) -> str:
+    """Return the name of a lane's thread."""
+    return lane.value if isinstance(lane, Lane) else f"sink {layout.sink_name(*lane)}"
+
+
 class Background:
     """Runs work and hands the outcome back to the loop."""
 
@@ -81,7 +86,7 @@ class Background:
                 self._post(lambda: _raise(error))
 
         if lane not in self._workers:
-            self._workers[lane] = _Worker(lane.value if isinstance(lane, Lane) else f"sink {layout.sink_name(*lane)}")
+            self._workers[lane] = _Worker(lane_name(lane))
         self._workers[lane].submit(work).add_done_callback(handle)
 
     def close(self, *, wait: bool) -> None:
