@@ -127,7 +127,7 @@ class AggregatingState(cells.CellHandle[Out], Generic[In, Out]):
         return self._add_each(cast("Sequence[object]", keys), cast("Sequence[In | None]", values))
 
     def _add_each(self, keys: Sequence[object], values: Sequence[In | None]) -> list[Out | None]:
-        stored = self._cells.fold(keys, [None] * len(keys), _same)
+        stored = self._cells.fold(keys, [None] * len(keys), lambda before, _: before)
         before: dict[object, object] = dict(zip(keys, stored, strict=True))
         after: dict[object, object] = {}
         results: list[Out | None] = []
@@ -148,10 +148,6 @@ class AggregatingState(cells.CellHandle[Out], Generic[In, Out]):
     def clear(self) -> None:
         """Remove the accumulator of the current key."""
         self._cells.remove()
-
-
-def _same(before: object, _: object) -> object:
-    return before
 
 
 class ReducingKind(cells.CellKind):

@@ -168,7 +168,9 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
         # Stored values are checked when they are written again, like every value of a declared type.
         return _AS_IS
     if (stored.family, declared.family) == ("integer", "float"):
-        return Verdict(CodecCompatibility.AFTER_MIGRATION, _widen)
+        return Verdict(
+            CodecCompatibility.AFTER_MIGRATION, lambda value: float(value) if isinstance(value, int) else value
+        )
     if stored.family != declared.family:
         return _refused("")
     if stored.family in ("array", "map"):
@@ -185,10 +187,6 @@ def _refused(why: str) -> Verdict:
     return Verdict(CodecCompatibility.INCOMPATIBLE, why=why)
 
 
-def _widen(value: object) -> object:
-    return float(value) if isinstance(value, int) else value
-
-
 def _compare_codec(stored: typetext.Type, codec: conversions.Codec[typing.Any]) -> Verdict:
     if stored.family != "codec" or len(stored.names) != 2 or not stored.names[1].isdigit():
         return _refused(f"It was not written by the codec {codec.name}.")
@@ -199,16 +197,14 @@ def _compare_codec(stored: typetext.Type, codec: conversions.Codec[typing.Any]) 
         raise _codec_raised(codec, "compatibility", error) from error
     if outcome is CodecCompatibility.INCOMPATIBLE:
         return _refused(f"The codec {codec.name} {codec.version} does not read {before.name} {before.version}.")
-    if outcome is CodecCompatibility.AFTER_MIGRATION:
-        return Verdict(outcome, lambda value: _migrated(codec, value, before.version))
-    return Verdict(outcome)
 
+    def migrate(value: object) -> object:
+        try:
+            return codec.migrate(value, before.version)
+        except Exception as error:
+            raise _codec_raised(codec, "migrate", error) from error
 
-def _migrated(codec: conversions.Codec[typing.Any], value: object, version: int) -> object:
-    try:
-        return codec.migrate(value, version)
-    except Exception as error:
-        raise _codec_raised(codec, "migrate", error) from error
+    return Verdict(outcome, migrate if outcome is CodecCompatibility.AFTER_MIGRATION else None)
 
 
 def _codec_raised(codec: conversions.Codec[typing.Any], method: str, error: Exception) -> errors.StatefulSparkError:

@@ -101,7 +101,12 @@ def _unpack(column: list[object], kinds: tuple[str, ...]) -> Values:
 
 def combination_of(reduce: Callable[..., object]) -> Combine | None:
     """Return the array version of a function that combines two numbers, None for an unknown function."""
-    combinations: tuple[tuple[object, Combine], ...] = ((operator.add, _add), (min, _least), (max, _greatest))
+    combinations: tuple[tuple[object, Combine], ...] = (
+        (operator.add, _add),
+        # As in Python: the first operand wins unless the second is less, which matters for NaN and -0.0.
+        (min, lambda before, more: np.where(more < before, more, before)),
+        (max, lambda before, more: np.where(more > before, more, before)),
+    )
     return next((combine for function, combine in combinations if function is reduce), None)
 
 
@@ -112,15 +117,6 @@ def _add(before: Values, more: Values) -> Values | None:
             return None
     with np.errstate(over="ignore", invalid="ignore"):
         return cast("Values", before + more)
-
-
-# As in Python: the first operand wins unless the second is less, which matters for NaN and -0.0.
-def _least(before: Values, more: Values) -> Values:
-    return cast("Values", np.where(more < before, more, before))
-
-
-def _greatest(before: Values, more: Values) -> Values:
-    return cast("Values", np.where(more > before, more, before))
 
 
 class NumberTable:

@@ -41,26 +41,6 @@ def _columns(row: tuple[object, ...]) -> tuple[str, ...]:
     return columns
 
 
-def _column_getter(positions: dict[str, int]) -> Callable[[tuple[object, ...], str | int | slice], object]:
-    plain = tuple.__getitem__
-
-    def get_column(row: tuple[object, ...], column: str | int | slice) -> object:
-        return plain(row, positions[column] if isinstance(column, str) else column)
-
-    return get_column
-
-
-def _missing_column(columns: tuple[str, ...]) -> Callable[[object, str], object]:
-    def refuse(_: object, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)  # numpy and others ask every value what it can do
-        meant = difflib.get_close_matches(name, columns, 1)
-        hint = f" (did you mean {meant[0]!r}?)" if meant else ""
-        raise AttributeError(f"the rows have no column {name!r}{hint}; they have {', '.join(columns)}", name=name)
-
-    return refuse
-
-
 @functools.lru_cache(maxsize=256)
 def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], functions.InputRow]:
     """Return a row factory for these columns.
@@ -68,13 +48,25 @@ def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], function
     `row["the name"]` and `getattr(row, "the name")` work for every name, and `row.name` wherever Python's grammar allows it.
     Only a name with two underscores at both ends is no attribute: Python itself asks for those.
     """
+    positions = {column: position for position, column in enumerate(columns)}
+    plain = tuple.__getitem__
+
+    def get_column(row: tuple[object, ...], column: str | int | slice) -> object:
+        return plain(row, positions[column] if isinstance(column, str) else column)
+
+    def refuse(_: object, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)  # numpy and others ask every value what it can do
+        meant = difflib.get_close_matches(name, columns, 1)
+        hint = f" (did you mean {meant[0]!r}?)" if meant else ""
+        raise AttributeError(f"the rows have no column {name!r}{hint}; they have {', '.join(columns)}", name=name)
+
     attributes = {
         column: property(operator.itemgetter(position))
-        for position, column in enumerate(columns)
+        for column, position in positions.items()
         if not (column.startswith("__") and column.endswith("__"))
     }
-    get_column = _column_getter({column: position for position, column in enumerate(columns)})
-    own = {"__getitem__": get_column, "__getattr__": _missing_column(columns), "__columns__": columns}
+    own = {"__getitem__": get_column, "__getattr__": refuse, "__columns__": columns}
     row_class = type("InputRow", (_Row,), {"__slots__": (), "_fields": columns, **attributes, **own})
     return cast("Callable[[Iterable[object]], functions.InputRow]", functools.partial(tuple.__new__, row_class))
 

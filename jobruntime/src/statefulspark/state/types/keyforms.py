@@ -68,10 +68,6 @@ def _unify(part: object) -> object:
     return part if form is None else form(part)
 
 
-def _float(value: float) -> float:
-    return math.nan if math.isnan(value) else value + 0.0
-
-
 def _datetime(value: datetime.datetime) -> datetime.datetime:
     if value.tzinfo is datetime.UTC:
         return value
@@ -98,4 +94,8 @@ def _plain_decimal(value: decimal.Decimal) -> decimal.Decimal:
     return decimal.Decimal(format(value.normalize(_EXACT), "f")) if value else decimal.Decimal(0)
 
 
-_FORMS: dict[type, Callable[..., object]] = {float: _float, datetime.datetime: _datetime, datetime.time: _time}
+_FORMS: dict[type, Callable[..., object]] = {
+    float: lambda value: math.nan if math.isnan(value) else value + 0.0,
+    datetime.datetime: _datetime,
+    datetime.time: _time,
+}
