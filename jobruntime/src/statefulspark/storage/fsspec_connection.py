@@ -89,13 +89,13 @@ def read_ahead() -> None:
 
     It leaves no thread and no connection behind, so that the process can be forked.
     """
-    asyncio.run(_make_client())
 
+    async def make_client() -> None:
+        nobody = {"aws_access_key_id": "nobody", "aws_secret_access_key": "nothing"}
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(_session().create_client("s3", region_name="us-east-1", **nobody))
 
-async def _make_client() -> None:
-    nobody = {"aws_access_key_id": "nobody", "aws_secret_access_key": "nothing"}
-    async with contextlib.AsyncExitStack() as stack:
-        await stack.enter_async_context(_session().create_client("s3", region_name="us-east-1", **nobody))
+    asyncio.run(make_client())
 
 
 @functools.cache

@@ -103,19 +103,34 @@ class FsspecStore:
 
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         """See the port."""
-        return self._run(self._read_range, self._full(key), offset, length)
+        try:
+            return self._run(self._read, self._full(key), length, f"bytes={offset}-{offset + length - 1}")
+        except errors.StateUnknownError as error:
+            if error.__cause__ is None or not fsspec_errors.is_beyond_end(error.__cause__):
+                raise
+            return b""
 
     def write(self, key: str, body: bytes) -> None:
         """See the port."""
-        self._run(self._put, self._full(key), body)
+        full_key, is_large = self._full(key), len(body) > _LARGE_BODY_BYTES
+        put = functools.partial(self._put_object, full_key, body, patient=is_large, Metadata=_metadata(body))
+        self._run(self._retried, put, self._target("write", full_key))
 
     def create(self, key: str, body: bytes) -> None:
-        """See the port."""
-        self._run(self._create, self._full(key), body)
+        """See the port: PUT If-None-Match."""
+        full_key = self._full(key)
+        put = functools.partial(self._put_object, full_key, body, IfNoneMatch="*")
+        self._run(self._signed, put, body, self._target("create", full_key))
 
     def replace(self, key: str, body: bytes, *, etag: str) -> None:
-        """See the port."""
-        self._run(self._replace, self._full(key), body, etag)
+        """See the port: PUT If-Match."""
+        full_key = self._full(key)
+        put = functools.partial(self._put_object, full_key, body, IfMatch=f'"{etag}"')
+        target = self._target("replace", full_key)
+        try:
+            self._run(self._signed, put, body, target)
+        except (errors.ObjectExistsError, errors.ObjectNotFoundError) as error:
+            raise errors.ObjectChangedError(target.uri) from error
 
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
@@ -251,34 +266,6 @@ class FsspecStore:
         body = await self._retried(attempt, target)
         allowance.require_few_values(body, target.uri)
         return body
-
-    async def _read_range(self, full_key: str, offset: int, length: int) -> bytes:
-        try:
-            return await self._read(full_key, length, f"bytes={offset}-{offset + length - 1}")
-        except errors.StateUnknownError as error:
-            if error.__cause__ is None or not fsspec_errors.is_beyond_end(error.__cause__):
-                raise
-            return b""
-
-    async def _put(self, full_key: str, body: bytes) -> None:
-        target = self._target("write", full_key)
-        patient = len(body) > _LARGE_BODY_BYTES
-        metadata = _metadata(body)
-        await self._retried(lambda: self._put_object(full_key, body, patient=patient, Metadata=metadata), target)
-
-    async def _create(self, full_key: str, body: bytes) -> None:
-        """PUT If-None-Match."""
-        put = functools.partial(self._put_object, full_key, body, IfNoneMatch="*")
-        await self._signed(put, body, self._target("create", full_key))
-
-    async def _replace(self, full_key: str, body: bytes, etag: str) -> None:
-        """PUT If-Match."""
-        put = functools.partial(self._put_object, full_key, body, IfMatch=f'"{etag}"')
-        target = self._target("replace", full_key)
-        try:
-            await self._signed(put, body, target)
-        except (errors.ObjectExistsError, errors.ObjectNotFoundError) as error:
-            raise errors.ObjectChangedError(target.uri) from error
 
     async def _signed(
         self, put: Callable[..., Awaitable[S3Answer]], body: bytes, target: fsspec_errors.RequestTarget

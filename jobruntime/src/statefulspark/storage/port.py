@@ -320,7 +320,7 @@ def require_folder(prefix: str) -> str:
     Raises:
         SpecRejectedError: `StorageKeyInvalid`, as for `require_key`.
     """
-    folder = prefix[:-1] if prefix.endswith("/") else prefix
+    folder = prefix.removesuffix("/")
     return require_key(folder) if folder else ""
 
 
