@@ -245,7 +245,11 @@ class OperatorStateStore:
 
     def _contents(self, subtask: int) -> dict[str, SubtaskState]:
         """Return the current content of every state of a subtask, including restored states that were not declared."""
-        kept = {name: _kept_by(subtask, state) for name, state in self._restored.items()}
+        # Each subtask has the whole of a restored union: the first one keeps it.
+        kept = {
+            name: replace(state, part=()) if subtask > 0 and state.meta.mode is Mode.UNION else state
+            for name, state in self._restored.items()
+        }
         declared = {name: SubtaskState(self._metas[name], handle._part()) for name, handle in self._handles.items()}
         return {**kept, **declared}
 
@@ -268,12 +272,6 @@ class OperatorStateStore:
             BroadcastState(part, form) if mode is Mode.BROADCAST else OperatorListState(part, form)
         )
         return self._handles[meta.name]
-
-
-def _kept_by(subtask: int, state: SubtaskState) -> SubtaskState:
-    """Return what a subtask keeps of a state that was not declared: of a union, which each has whole, the first has it."""
-    is_elsewhere = state.meta.mode is Mode.UNION and subtask > 0
-    return replace(state, part=()) if is_elsewhere else state
 
 
 def _require_mode(before: OperatorStateMeta, now: OperatorStateMeta) -> None:
