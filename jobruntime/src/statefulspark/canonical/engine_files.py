@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -47,9 +46,17 @@ def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> No
 
     Spark reads the number from the newest offsets, and compares it with the metadata.
     """
+
+    def changed(document: Document) -> Document:
+        stores = cast("list[Document] | None", document.get("stateStoreInfo"))
+        if stores is not None:
+            return {**document, "stateStoreInfo": [{**store, "numPartitions": partitions} for store in stores]}
+        conf = cast("Document", document.get("conf", {}))
+        return {**document, "conf": {**conf, _PARTITIONS: str(partitions)}}
+
     for file in query.files:
         if _METADATA.match(file.path) or _OFFSETS.match(file.path):
-            _edit(store, f"{query.path}/{file.path}", functools.partial(_set_partitions, partitions=partitions))
+            _edit(store, f"{query.path}/{file.path}", changed)
 
 
 def set_state_ids(store: ObjectStore, query: QueryEntry, ids: Mapping[int, tuple[tuple[str, ...], ...]]) -> None:
@@ -57,14 +64,6 @@ def set_state_ids(store: ObjectStore, query: QueryEntry, ids: Mapping[int, tuple
     named = {str(operator): [list(stores) for stores in partitions] for operator, partitions in ids.items()}
     key = f"{query.path}/commits/{query.batch_id}"
     _edit(store, key, lambda document: {**document, "stateUniqueIds": named})
-
-
-def _set_partitions(document: Document, *, partitions: int) -> Document:
-    stores = cast("list[Document] | None", document.get("stateStoreInfo"))
-    if stores is not None:
-        return {**document, "stateStoreInfo": [{**store, "numPartitions": partitions} for store in stores]}
-    conf = cast("Document", document.get("conf", {}))
-    return {**document, "conf": {**conf, _PARTITIONS: str(partitions)}}
 
 
 def _edit(store: ObjectStore, key: str, change: Callable[[Document], Document]) -> None:

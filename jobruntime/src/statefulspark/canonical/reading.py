@@ -164,17 +164,14 @@ def _for_display(table: pa.Table, state: documents.KeyedState | None = None) -> 
         table = table.drop_columns([_ORDINAL])
     for index, field in enumerate(table.schema):
         declared = typetext.UNKNOWN if state is None else type_of_column(state, field.name)
-        table = table.set_column(index, field.name, _column_for_display(table.column(index), field, declared))
+        column, written = table.column(index), (field.metadata or {}).get(values.METADATA_KEY)
+        if written is not None and json.loads(written) == values.MSGPACK:
+            decoded = values.read_array(column, values.MSGPACK)
+            column = pa.chunked_array([[jsontext.dumps(name_parts(value, declared)) for value in decoded]], pa.string())
+        elif (named := name_fields(column.type, declared)) != column.type:
+            column = pa.chunked_array([chunk.view(named) for chunk in column.chunks], named)
+        table = table.set_column(index, field.name, column)
     return table.replace_schema_metadata(None)
-
-
-def _column_for_display(column: pa.ChunkedArray, field: pa.Field, declared: typetext.Type) -> pa.ChunkedArray:
-    written = (field.metadata or {}).get(values.METADATA_KEY)
-    if written is not None and json.loads(written) == values.MSGPACK:
-        decoded = values.read_array(column, values.MSGPACK)
-        return pa.chunked_array([[jsontext.dumps(name_parts(value, declared)) for value in decoded]], pa.string())
-    named = name_fields(column.type, declared)
-    return column if named == column.type else pa.chunked_array([chunk.view(named) for chunk in column.chunks], named)
 
 
 def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
