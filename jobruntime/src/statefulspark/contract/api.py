@@ -17,12 +17,9 @@ from statefulspark.contract.config import CheckpointConfig, RestoreConfig
 from statefulspark.contract.faults import Fault
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 
-
-def _whole(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-_Whole = Annotated[int, BeforeValidator(_whole)]
+_Whole = Annotated[
+    int, BeforeValidator(lambda value: int(value) if isinstance(value, float) and value.is_integer() else value)
+]
 """A whole number as JSON Schema means it: `8.0` is one, for clients that have no other numbers."""
 
 
