@@ -173,15 +173,11 @@ class Driver:
         operation = self._operation(request)
         if operation.state is api.OperationState.FAILED:
             raise JobTestError(f"The checkpoint failed: {operation.reason}: {operation.message}")
-        covered = self._batches_of(operation.snapshot)
-        self.until(lambda: all(self._committed(uid) >= batch for uid, batch in covered.items()), "sinks have committed")
-
-    def _batches_of(self, summary: api.SnapshotSummary | None) -> dict[str, int]:
-        """Return the batch of each query with a sink that a checkpoint covers."""
-        assert summary is not None  # noqa: S101 - it is complete
-        manifest = catalog.read_manifest(self._parts.root.store, layout.checkpoint(summary.id))
+        assert operation.snapshot is not None  # noqa: S101 - it is complete
+        manifest = catalog.read_manifest(self._parts.root.store, layout.checkpoint(operation.snapshot.id))
         sinks = {sink.query for sink in self._loop.status().sinks}
-        return {query.uid: query.batch_id for query in manifest.queries if query.uid in sinks}
+        covered = {query.uid: query.batch_id for query in manifest.queries if query.uid in sinks}
+        self.until(lambda: all(self._committed(uid) >= batch for uid, batch in covered.items()), "sinks have committed")
 
     def _operation(self, request: str) -> api.Operation:
         operation = self._loop.operation(request)

@@ -232,9 +232,14 @@ class JobHarness:
             JobTestError: There is no checkpoint.
             InvalidArgumentError: `StateNotFound`.
         """
-        snapshot = self._newest_checkpoint()
+        store = claim.open_root(self._config(_job_of(self._job).name)).store
+        taken = (ref for ref in catalog.list_snapshots(store) if ref.kind is SnapshotKind.CHECKPOINT)
+        newest = next(taken, None)
+        if newest is None:
+            raise JobTestError("There is no checkpoint to read state from; call `checkpoint()` before.")
         chosen = None if key is None else str(key)
-        return rowvalues.dicts(state_reading.read_state(snapshot, uid=uid, state=state, key=chosen))
+        table = state_reading.read_state(f"{store.uri}/{newest.folder}", uid=uid, state=state, key=chosen)
+        return rowvalues.dicts(table)
 
     def timers(self, uid: str) -> list[tuple[object, datetime]]:
         """Return the timers of an operator as of the newest checkpoint: keys and moments, the next one first.
@@ -338,14 +343,6 @@ class JobHarness:
 
     def _output_folder(self, query: str) -> Path:
         return self._folder / "output" / query
-
-    def _newest_checkpoint(self) -> str:
-        store = claim.open_root(self._config(_job_of(self._job).name)).store
-        taken = (ref for ref in catalog.list_snapshots(store) if ref.kind is SnapshotKind.CHECKPOINT)
-        newest = next(taken, None)
-        if newest is None:
-            raise JobTestError("There is no checkpoint to read state from; call `checkpoint()` before.")
-        return f"{store.uri}/{newest.folder}"
 
 
 def _point(kill: KillPoint | str, *allowed: KillPoint) -> KillPoint:

@@ -125,7 +125,9 @@ class KeyedHarness:
         return self._log.size_bytes
 
     def _run(self, batch: Sequence[Mapping[str, object]]) -> list[object]:
-        self._zone = next(_zones_of(batch), self._zone)
+        # Spark's points in time have the zone of the session; here the rows tell it.
+        times = (value for row in batch for value in row.values() if isinstance(value, datetime))
+        self._zone = next((time.tzinfo for time in times if time.tzinfo is not None), self._zone)
         function = copy.deepcopy(self._function)
         context = functions.BatchContext(
             "tested",
@@ -142,7 +144,9 @@ class KeyedHarness:
         attempt, tables = self._log.attempt(), self._cache.for_operator(context.uid)
         loaded = store.load(attempt, tables, _GROUP, in_arrays=context.has_arrays_only)
         context.bind(loaded.tables, _GROUP)
-        output = [*self._process(function, context, batch), *_fire(function, context)]
+        output = list(self._process(function, context, batch))
+        for at_ms in context.due():
+            output.extend(function.on_timer(state_timers.moment(at_ms), context) or ())
         loaded.commit(new_id=lambda: f"{next(self._ids):016x}", cutoffs_ms=context.cutoffs_ms)
         function.close()
         self._log.adopt(attempt)
@@ -191,17 +195,6 @@ class KeyedHarness:
             (key,) = keyforms.one_form([values[0] if len(values) == 1 else values])
             grouped.setdefault(key, []).append(make(row.values()))
         return grouped
-
-
-def _zones_of(batch: Sequence[Mapping[str, object]]) -> Iterator[tzinfo]:
-    """Yield the time zones of the points in time of some rows; Spark's rows have the zone of the session."""
-    times = (value for row in batch for value in row.values() if isinstance(value, datetime))
-    return (time.tzinfo for time in times if time.tzinfo is not None)
-
-
-def _fire(function: functions.KeyedProcessFunction, context: functions.BatchContext) -> Iterator[object]:
-    for at_ms in context.due():
-        yield from function.on_timer(state_timers.moment(at_ms), context) or ()
 
 
 class MemoryLog:

@@ -143,16 +143,12 @@ class QueryHarness:
 
         @job.query(uid=_UID)
         def query(spark: SparkSession, ctx: QueryContext) -> DataStreamWriter:
-            streams = [
-                source_names.named_source(spark.readStream.schema(schema).parquet(self._place(name)), uid=name)
-                for name, schema in inputs.items()
-            ]
+            streams = []
+            for name, schema in inputs.items():
+                folder = self._folder / "inputs" / name  # never read: the source is replaced
+                folder.mkdir(parents=True, exist_ok=True)
+                stream = spark.readStream.schema(schema).parquet(folder.as_uri())
+                streams.append(source_names.named_source(stream, uid=name))
             return function(*streams).writeStream.outputMode(output_mode).format("noop")
 
         return job
-
-    def _place(self, name: str) -> str:
-        """Return a folder that is never read: the source is replaced."""
-        folder = self._folder / "inputs" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder.as_uri()
