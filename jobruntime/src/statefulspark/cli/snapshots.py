@@ -68,7 +68,35 @@ def converted(manifest: Manifest, location: str) -> output.Result:
 
 def described(manifest: Manifest, location: str) -> output.Result:
     """Return everything about one snapshot; as data it is the manifest itself."""
-    return output.Result(manifest, [_name(manifest)], lambda wide: _describe(manifest, location, wide=wide))
+
+    def draw(wide: bool) -> str:
+        head = tables.pairs(
+            (
+                ("Kind", manifest.kind.value.capitalize()),
+                ("Id", str(manifest.id)),
+                ("Name", manifest.savepoint_name),
+                ("Format", manifest.format.value.capitalize()),
+                ("Job", f"{manifest.namespace}/{manifest.job}"),
+                ("Location", location),
+                ("Trigger", manifest.trigger.value.capitalize()),
+                ("Request id", manifest.request_id),
+                ("Triggered at", manifest.triggered_at.isoformat(timespec="seconds")),
+                ("Completed at", manifest.completed_at.isoformat(timespec="seconds")),
+                ("Took", _took(manifest)),
+                ("Size", f"{sizes.format_short(manifest.size_bytes)} in {_file_count(manifest)} files"),
+                ("Epoch", str(manifest.epoch)),
+                ("Generation", str(manifest.generation)),
+                ("Restored from", manifest.restored_from),
+                ("Revision", manifest.revision),
+                (
+                    "Written by",
+                    ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items())) or None,
+                ),
+            )
+        )
+        return head + "".join(_describe_query(query, wide=wide) for query in manifest.queries)
+
+    return output.Result(manifest, [_name(manifest)], draw)
 
 
 def verified(manifest: Manifest, location: str, report: VerifyReport) -> output.Result:
@@ -98,34 +126,6 @@ def verified(manifest: Manifest, location: str, report: VerifyReport) -> output.
 
 def _name(manifest: Manifest) -> str:
     return f"{manifest.kind.value}/{manifest.id}"
-
-
-def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
-    head = tables.pairs(
-        (
-            ("Kind", manifest.kind.value.capitalize()),
-            ("Id", str(manifest.id)),
-            ("Name", manifest.savepoint_name),
-            ("Format", manifest.format.value.capitalize()),
-            ("Job", f"{manifest.namespace}/{manifest.job}"),
-            ("Location", location),
-            ("Trigger", manifest.trigger.value.capitalize()),
-            ("Request id", manifest.request_id),
-            ("Triggered at", manifest.triggered_at.isoformat(timespec="seconds")),
-            ("Completed at", manifest.completed_at.isoformat(timespec="seconds")),
-            ("Took", _took(manifest)),
-            ("Size", f"{sizes.format_short(manifest.size_bytes)} in {_file_count(manifest)} files"),
-            ("Epoch", str(manifest.epoch)),
-            ("Generation", str(manifest.generation)),
-            ("Restored from", manifest.restored_from),
-            ("Revision", manifest.revision),
-            (
-                "Written by",
-                ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items())) or None,
-            ),
-        )
-    )
-    return head + "".join(_describe_query(query, wide=wide) for query in manifest.queries)
 
 
 def _row(listed: ListedSnapshot, now: datetime) -> list[str]:

@@ -77,16 +77,12 @@ def read(
     table = state_reading.read_state(
         location, uid=uid, state=state, key=key, limit=limit, options=connection.settings()
     )
-    _write(table, output, file)
-
-
-def _write(table: pa.Table, output: StateOutput, path: Path | None) -> None:
     if output in (StateOutput.PARQUET, StateOutput.ARROW):
-        _write_binary(table, output, path)
-    elif path is None:
+        _write_binary(table, output, file)
+    elif file is None:
         terminal.write(render(table, output))
     else:
-        path.write_text(render(table, output))
+        file.write_text(render(table, output))
 
 
 def render(table: pa.Table, output: StateOutput) -> str:
