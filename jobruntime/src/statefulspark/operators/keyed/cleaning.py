@@ -112,27 +112,14 @@ def clean(context: functions.BatchContext, partition: Partition, *, new_id: Call
                 break
             visited.add(group)
             partition.log.enter(group)
-            if not _clean_group(context, cleaner, partition, group, new_id):
+            head = partition.log.head()
+            if head is None:
+                cleaner.round.finish(group)
+                cleaner.round.pending_entries -= 1
+                continue
+            if cleaner.round.pending_entries < min(head.count, LOAD_THRESHOLD):
                 break
-
-
-def _clean_group(
-    context: functions.BatchContext,
-    cleaner: ttl.Cleaner,
-    partition: Partition,
-    group: int,
-    new_id: Callable[[], str],
-) -> bool:
-    """Clean up a key group; return False if too few entries are pending for it."""
-    head = partition.log.head()
-    if head is None:
-        cleaner.round.finish(group)
-        cleaner.round.pending_entries -= 1
-        return True
-    if cleaner.round.pending_entries < min(head.count, LOAD_THRESHOLD):
-        return False
-    loaded = store.load(partition.log, partition.cache, group)
-    context.bind(loaded.tables, group)
-    cleaner.clean_pending(context.now_ms)
-    loaded.commit(new_id=new_id, cutoffs_ms=context.cutoffs_ms, key_type=partition.key_type)
-    return True
+            loaded = store.load(partition.log, partition.cache, group)
+            context.bind(loaded.tables, group)
+            cleaner.clean_pending(context.now_ms)
+            loaded.commit(new_id=new_id, cutoffs_ms=context.cutoffs_ms, key_type=partition.key_type)

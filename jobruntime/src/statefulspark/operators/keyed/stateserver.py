@@ -50,23 +50,29 @@ class StateServer:
 
     def entry(self, state: str, key: int, entry: int) -> Value | None:
         """Return an entry of a map state, None for no entry."""
-        return self._results([self._request(key, _map_get(state, _pickled((entry,))))])[0]
+        get = _messages().GetValue(userKey=_pickled((entry,)))
+        return self._results([self._request(key, _of_map(state, getValue=get))])[0]
 
     def put_value(self, state: str, key: int, value: Value) -> None:
         """Write a value of a value state."""
-        self._request(key, _value_update(state, _pickled(value)))
+        update = _messages().ValueStateUpdate(value=_pickled(value))
+        self._request(key, _of_value(state, valueStateUpdate=update))
 
     def put_entry(self, state: str, key: int, entry: int, value: Value) -> None:
         """Write an entry of a map state."""
-        self._request(key, _map_update(state, _pickled((entry,)), _pickled(value)))
+        update = _messages().UpdateValue(userKey=_pickled((entry,)), value=_pickled(value))
+        self._request(key, _of_map(state, updateValue=update))
 
     def remove_entry(self, state: str, key: int, entry: int) -> None:
         """Remove an entry of a map state."""
-        self._request(key, _map_remove(state, _pickled((entry,))))
+        remove = _messages().RemoveKey(userKey=_pickled((entry,)))
+        self._request(key, _of_map(state, removeKey=remove))
 
     def put_timer(self, key: int, at_ms: int) -> None:
         """Register a timer; idempotent."""
-        self._request(key, _timer_register(at_ms))
+        messages = _messages()
+        call = messages.TimerStateCallCommand(register=messages.RegisterTimer(expiryTimestampMs=at_ms))
+        self._request(key, _framed(statefulProcessorCall=messages.StatefulProcessorCall(timerStateCall=call)))
 
     def flush(self, key: int | None = None) -> None:
         """Write what waits, at the end of each of Spark's calls: Spark sets another grouping key then.
@@ -152,28 +158,6 @@ def _set_key(pickled: bytes) -> bytes:
 @functools.lru_cache(maxsize=64)
 def _value_get(state: str) -> bytes:
     return _of_value(state, get=_messages().Get())
-
-
-def _value_update(state: str, pickled: bytes) -> bytes:
-    return _of_value(state, valueStateUpdate=_messages().ValueStateUpdate(value=pickled))
-
-
-def _map_get(state: str, entry: bytes) -> bytes:
-    return _of_map(state, getValue=_messages().GetValue(userKey=entry))
-
-
-def _map_update(state: str, entry: bytes, pickled: bytes) -> bytes:
-    return _of_map(state, updateValue=_messages().UpdateValue(userKey=entry, value=pickled))
-
-
-def _map_remove(state: str, entry: bytes) -> bytes:
-    return _of_map(state, removeKey=_messages().RemoveKey(userKey=entry))
-
-
-def _timer_register(at_ms: int) -> bytes:
-    messages = _messages()
-    command = messages.TimerStateCallCommand(register=messages.RegisterTimer(expiryTimestampMs=at_ms))
-    return _framed(statefulProcessorCall=messages.StatefulProcessorCall(timerStateCall=command))
 
 
 def _of_value(state: str, **call: object) -> bytes:

@@ -348,10 +348,6 @@ def _binary(value: object) -> object:
     return value.encode() if isinstance(value, str) else None
 
 
-def _nothing(_: object) -> object:
-    return None
-
-
 def _decimal(kind: spark_types.DecimalType) -> Callable[[object], object]:
     unit = decimal.Decimal(1).scaleb(-kind.scale)
     context = decimal.Context(prec=kind.precision + 1, rounding=decimal.ROUND_HALF_UP)
@@ -390,7 +386,7 @@ _ACCEPT: dict[type[spark_types.DataType], Callable[[object], object]] = {
     spark_types.DoubleType: _exactly(float),
     spark_types.BooleanType: _exactly(bool),
     spark_types.BinaryType: _binary,
-    spark_types.NullType: _nothing,
+    spark_types.NullType: lambda _: None,
 }
 _CONVERTED: dict[type[spark_types.DataType], tuple[Callable[[int], object], Callable[[object], object]]] = {
     spark_types.DateType: (lambda days: datetime.date.fromordinal(days + _NAIVE_EPOCH.toordinal()), _same),
