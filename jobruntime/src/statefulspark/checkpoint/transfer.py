@@ -68,8 +68,12 @@ def copy(
     if target.can_copy_from(source):
         target.copy_from(source, pairs, on_progress=on_progress)
         return
+
+    def copy_one(old: str, new: str) -> None:
+        target.write(new, source.read(old))
+
     with futures.ThreadPoolExecutor(_CONCURRENCY) as pool:
-        copies = [pool.submit(_copy_one, source, target, old, new) for old, new in pairs]
+        copies = [pool.submit(copy_one, old, new) for old, new in pairs]
         try:
             for done, finished in enumerate(futures.as_completed(copies), start=1):
                 finished.result()
@@ -78,10 +82,6 @@ def copy(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-
-
-def _copy_one(source: ObjectStore, target: ObjectStore, old: str, new: str) -> None:
-    target.write(new, source.read(old))
 
 
 def hadoop_uri(uri: str) -> str:
