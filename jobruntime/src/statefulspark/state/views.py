@@ -176,7 +176,7 @@ class StateView:
     def _rows_with(self, hashes: columns.Hashes, packed: Sequence[bytes]) -> RowsFound:
         """Return where the rows of packed keys are: those with their hashes that have their bytes, too."""
         queries, numbers, positions = self._candidates(hashes)
-        theirs = self._gather(numbers, positions, _packed_keys)
+        theirs = self._gather(numbers, positions, lambda layer, rows: columns.take(layer.keys, rows).to_pylist())
         is_same = [key == packed[query] for key, query in zip(theirs, queries.tolist(), strict=True)]
         return RowsFound(queries[is_same], numbers[is_same], positions[is_same])
 
@@ -225,10 +225,6 @@ class StateView:
 
 def _columns(of_layers: Iterable[Layer]) -> list[Columns]:
     return [layer.columns for layer in of_layers]
-
-
-def _packed_keys(layer: Columns, positions: _Places) -> list[object]:
-    return cast("list[object]", columns.take(layer.keys, positions).to_pylist())
 
 
 def _find_hashes(hashes: columns.Hashes, looked_for: columns.Hashes) -> tuple[_Places, _Places]:
