@@ -103,12 +103,12 @@ def a_claim_that_was_lost_counts_as_won() -> contextlib.AbstractContextManager[o
 
 
 def a_number_that_is_reserved_is_used_again() -> contextlib.AbstractContextManager[object]:
-    def reserved(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:
+    def reserve(store: ObjectStore, *, above: int, holder: ReservationRecord) -> int:
         with contextlib.suppress(errors.ObjectExistsError):
-            store.create(layout.generation_reservation(number), holder.to_json().encode())
-        return True
+            store.create(layout.generation_reservation(above + 1), holder.to_json().encode())
+        return above + 1
 
-    return mock.patch.object(generations, "_reserved", reserved)
+    return mock.patch.object(generations, "reserve", reserve)
 
 
 def a_standby_fills_a_number_that_it_has_not_reserved() -> contextlib.AbstractContextManager[object]:

@@ -114,9 +114,13 @@ def reserve(store: ObjectStore, *, above: int, holder: ReservationRecord) -> int
         The first free number above `above`.
     """
     number = above + 1
-    while not _reserved(store, number, holder):
-        number += 1
-    return number
+    while True:
+        try:
+            store.create(layout.generation_reservation(number), holder.to_json().encode())
+        except errors.ObjectExistsError:
+            number += 1
+        else:
+            return number
 
 
 def publish(store: ObjectStore, record: GenerationRecord) -> None:
@@ -260,14 +264,6 @@ def close_off(store: ObjectStore, numbers: Sequence[int], *, epoch: int, now: da
     for number in numbers:
         with contextlib.suppress(errors.PreconditionFailedError):
             publish(store, GenerationRecord(generation=number, created_at=now, epoch=epoch, abandoned=True))
-
-
-def _reserved(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:
-    try:
-        store.create(layout.generation_reservation(number), holder.to_json().encode())
-    except errors.ObjectExistsError:
-        return False
-    return True
 
 
 def _listed(store: ObjectStore) -> tuple[int, ...]:

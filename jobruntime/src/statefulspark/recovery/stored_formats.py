@@ -9,7 +9,7 @@ from __future__ import annotations
 from statefulspark import errors
 from statefulspark.canonical import skeleton
 from statefulspark.checkpoint import plans, sparklog
-from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.contract.manifest import Manifest
 from statefulspark.recovery.plan import StartPlan
 from statefulspark.sparkinternals import releases, stateformats
 
@@ -41,7 +41,17 @@ def require_readable(start_plan: StartPlan) -> None:
             for operator in query.operators
         ]
         for form, operator in stateformats.unreadable(pinned, stored):
-            raise _refused(start_plan, query, form, operator, value=pinned[form.setting])
+            writer = start_plan.restored.versions.get("pyspark") if start_plan.restored else None
+            snapshot = start_plan.restored_from or "the state on storage"
+            written = f"{snapshot}, written by PySpark {writer}," if writer is not None else snapshot
+            since = releases.text(form.since)
+            raise errors.SpecRejectedError(
+                "SparkOlderThanState",
+                f"The state of {operator.uid!r} in query {query.uid!r} of {written} has {form.what}, which began with Spark "
+                f"{since} ({form.setting}={pinned[form.setting]}, {form.ticket}). PySpark {releases.version()} is "
+                f"installed, and would take it for something else. Start the job with PySpark {since} or newer; or give the "
+                "query another uid, and name the old one in restore.dropState, to start it empty.",
+            )
 
 
 def other_spark(restored: Manifest | None) -> str | None:
@@ -54,24 +64,3 @@ def other_spark(restored: Manifest | None) -> str | None:
     if restored is None or written in (None, installed):
         return None
     return f"{restored.label.capitalize()} was written by PySpark {written}, and PySpark {installed} is installed."
-
-
-def _refused(
-    start_plan: StartPlan,
-    query: QueryEntry,
-    form: stateformats.StateFormat,
-    operator: stateformats.StoredOperator,
-    *,
-    value: str,
-) -> errors.SpecRejectedError:
-    writer = start_plan.restored.versions.get("pyspark") if start_plan.restored else None
-    snapshot = start_plan.restored_from or "the state on storage"
-    written = f"{snapshot}, written by PySpark {writer}," if writer is not None else snapshot
-    since = releases.text(form.since)
-    return errors.SpecRejectedError(
-        "SparkOlderThanState",
-        f"The state of {operator.uid!r} in query {query.uid!r} of {written} has {form.what}, which began with Spark {since} "
-        f"({form.setting}={value}, {form.ticket}). PySpark "
-        f"{releases.version()} is installed, and would take it for something else. Start the job with PySpark {since} or "
-        "newer; or give the query another uid, and name the old one in restore.dropState, to start it empty.",
-    )
