@@ -465,5 +465,5 @@ def _main_file(name: str) -> str:
     folder, leaf = posixpath.split(name)
     if not leaf.endswith(".crc"):
         return name
-    bare = leaf[1:] if leaf.startswith(".") else leaf
+    bare = leaf.removeprefix(".")
     return posixpath.join(folder, bare.removesuffix(".crc").removesuffix(".crc"))
