@@ -90,8 +90,16 @@ def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]
 
 def missing(table: Table, files: Iterable[DataFile]) -> tuple[str, ...]:
     """Return the paths of files that are not there. Cost: a HEAD for each file, some of them at once."""
+
+    def exists(file: DataFile) -> bool:
+        try:
+            # `exists` of a local file says no, whatever there is (pyiceberg 0.12).
+            return len(table.io.new_input(file.path)) >= 0
+        except FileNotFoundError:
+            return False
+
     looked_up = tuple(files)
-    are_there = concurrent.ExecutorFactory.get_or_create().map(lambda file: _exists(table, file), looked_up)
+    are_there = concurrent.ExecutorFactory.get_or_create().map(exists, looked_up)
     return tuple(file.path for file, is_there in zip(looked_up, are_there, strict=True) if not is_there)
 
 
@@ -184,14 +192,6 @@ def _as_stored(rows: pa.Table, named: schema.Schema, stored: schema.Schema) -> p
         for column, field in zip(named.fields, target, strict=True)
     ]
     return pa.Table.from_arrays(columns, schema=target)
-
-
-def _exists(table: Table, file: DataFile) -> bool:
-    try:
-        # `exists` of a local file says no, whatever there is (pyiceberg 0.12).
-        return len(table.io.new_input(file.path)) >= 0
-    except FileNotFoundError:
-        return False
 
 
 def _group_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
