@@ -50,6 +50,23 @@ class FakeSink:
 
 
 @dataclass
+class MergingSink(FakeSink):
+    """One that commits several batches at once."""
+
+    most: int = 100
+    """How many characters a transaction has at most."""
+
+    def merge(self, earlier: bytes, later: bytes) -> bytes | None:
+        merged = earlier + later
+        return merged if len(merged) <= self.most else None
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        super().commit(transaction, context)
+        first = "" if context.merged_from is None else f" from {context.merged_from}"
+        self.told[-1] += f"{first}: {transaction.decode()}"
+
+
+@dataclass
 class SilentSink(FakeSink):
     """One with a marker, as the page for authors of sinks shows it: the runtime knows neither the target nor the marker.
 

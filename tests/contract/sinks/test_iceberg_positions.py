@@ -178,6 +178,36 @@ def test_a_batch_that_a_rollback_took_away_is_committed_again_in_files_of_its_ow
     assert (reached(shop), shop.read(), len(again & files)) == (2, [1, 2, 3], 2)
 
 
+def test_batches_of_one_snapshot_that_a_rollback_took_away_are_committed_again_in_files_of_their_own(
+    shop: Shop,
+) -> None:
+    """Each of them alone, as the next driver does."""
+    second, third = shop.prepared(2, 3), shop.prepared(3, 4)
+    merged = shop.sink.merge(second, third)
+    assert merged is not None
+    shop.sink.commit(merged, replace(shop.at(3), merged_from=2))
+    files = {file["file_path"] for file in shop.table.inspect.files().to_pylist()}
+    together = (reached(shop), shop.read())
+    roll_back(shop, 1)
+    for batch, transaction in ((2, second), (3, third)):
+        shop.sink.commit(transaction, shop.at(batch))
+    again = {file["file_path"] for file in shop.table.inspect.files().to_pylist()}
+
+    assert together == (3, [1, 2, 3, 4])
+    assert (reached(shop), shop.read(), len(again & files)) == (*together, 2)
+
+
+def test_a_batch_that_is_aborted_keeps_its_files_if_a_snapshot_of_several_has_them(shop: Shop) -> None:
+    second, third = shop.prepared(2, 3), shop.prepared(3, 4)
+    merged = shop.sink.merge(second, third)
+    assert merged is not None
+    shop.sink.commit(merged, replace(shop.at(3), merged_from=2))
+
+    shop.sink.abort(second, shop.at(2))
+
+    assert shop.read() == [1, 2, 3, 4]
+
+
 def test_a_batch_whose_own_files_the_store_of_the_table_has_lost_meanwhile_is_refused(shop: Shop) -> None:
     """The folder of the table goes back to a replica that lags while the catalog stays: no commit lists what is gone."""
     fresh = shop.prepared(2, 3)

@@ -21,6 +21,7 @@ from snapshots import Clock
 from statefulspark import errors, storage
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks import visibility
+from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.kafka import sink as kafka_sink
 from statefulspark.storage import ObjectStore, StorageOptions
 from statefulspark.testing import stores
@@ -191,6 +192,77 @@ def test_an_earlier_batch_committed_again_on_a_new_connection_is_no_way_back(pla
     driver.sink.sink.commit(record.transaction.encode(), driver.sink.context_of(record))
 
     assert place.read() == rows(1, 0, 1)
+
+
+@every_marked_sink
+@pytest.mark.parametrize("visible", ["checkpoint", "batch"])
+def test_batches_that_wait_are_committed_in_one_transaction(
+    place: Place, visible: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    driver = place.start(visible=visible)
+    commits = _noting_commits(driver, monkeypatch)
+    driver.batch(3)
+    driver.checkpoint()
+    driver.batch()
+    driver.checkpoint()
+
+    assert commits == [(0, 2), (None, 3)]
+    assert place.read() == rows(1, 0, 1, 2, 3)
+
+
+@every_marked_sink
+def test_batches_of_one_transaction_are_there_once_after_a_kill_that_hid_its_outcome(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next driver commits each of them alone, and the marker shows that they are there."""
+    driver = place.start(visible="checkpoint")
+    driver.batch(2)
+    driver.checkpoint()
+    driver.batch(3)
+    commit = driver.sink.sink.commit
+
+    def killed(transaction: bytes, context: SinkContext) -> None:
+        commit(transaction, context)
+        raise errors.StateUnknownError("Killed", "The driver ends here.")
+
+    monkeypatch.setattr(driver.sink.sink, "commit", killed)
+    with pytest.raises(errors.StateUnknownError, match="ends here"):
+        driver.checkpoint()
+    driver = place.start(visible="checkpoint")
+    commits = _noting_commits(driver, monkeypatch)
+    driver.batch(2)
+    driver.checkpoint()
+
+    assert commits == [(5, 6)]
+    assert place.read() == rows(1, *range(7))
+
+
+@pytest.mark.parametrize("place", ["postgres", "iceberg"], indirect=True)
+def test_batches_of_one_transaction_that_the_sink_has_lost_are_committed_again(place: Place) -> None:
+    driver = place.start(visible="checkpoint")
+    driver.batch()
+    driver.checkpoint()
+    restore = place.world.backup(driver.sink.context(-1))
+    driver.batch(3)
+    driver.checkpoint()
+    restore()
+    driver.batch(2)
+    driver.checkpoint()
+
+    assert place.read() == rows(1, *range(6))
+
+
+def _noting_commits(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int | None, int]]:
+    """Return a list that gets the first batch, if it is another one, and the last batch of each commit."""
+    commits: list[tuple[int | None, int]] = []
+    commit = driver.sink.sink.commit
+
+    def noting(transaction: bytes, context: SinkContext) -> None:
+        commit(transaction, context)
+        commits.append((context.merged_from, context.batch_id))
+
+    monkeypatch.setattr(driver.sink.sink, "commit", noting)
+    return commits
 
 
 @every_marked_sink

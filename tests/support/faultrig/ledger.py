@@ -48,6 +48,9 @@ class LedgerSink:
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
 
+    def merge(self, earlier: bytes, later: bytes) -> bytes | None:
+        return staging.merge_batches(earlier, later)
+
     def stored_marker(self, context: SinkContext) -> marker.Marker | None:
         return self.ledger.markers.get(context.transactional_id)
 

@@ -20,7 +20,7 @@ from statefulspark.driver.output import retries
 from statefulspark.driver.snapshots import notify
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
-from toldsinks import FakeSink
+from toldsinks import FakeSink, MergingSink
 
 
 class OtherSink(FakeSink):
@@ -140,6 +140,65 @@ def test_a_sink_that_is_away_holds_only_itself(bucket: stores.MemoryStore, sink:
     ]
     assert driver.announcer.sinks()[0].retrying == "Committing is retried: The broker does not answer."
     assert driver.announcer.sinks()[1].retrying is None
+
+
+def test_batches_that_wait_are_committed_together_as_far_as_the_sink_merges_them(bucket: stores.MemoryStore) -> None:
+    sink = MergingSink(most=6)
+    driver = start(bucket, sink)
+    driver.batch(4)
+    driver.checkpoint()
+    driver.batch(2)
+    driver.checkpoint()
+
+    assert news(sink)[1:] == [
+        "commit 1/2 of 1 by 1 from 0: {}{}{}",
+        "commit 1/3 of 1 by 1: {}",
+        "commit 1/5 of 1 by 1 from 4: {}{}",
+    ]
+    assert driver.committer.statuses()[0].committed_batch == 5
+
+
+def test_what_is_committed_together_is_tried_again_as_it_was(bucket: stores.MemoryStore) -> None:
+    """Nobody knows whether the first attempt had happened: a batch that comes meanwhile is not put to it."""
+    sink = MergingSink(failures=[unavailable()])
+    driver = start(bucket, sink)
+    sink.before_commit = driver.batch
+    driver.batch(2)
+    driver.checkpoint()
+
+    assert news(sink)[1:] == ["commit 1/1 of 1 by 1 from 0: {}{}"]
+
+
+def test_a_start_commits_each_batch_apart(bucket: stores.MemoryStore) -> None:
+    """The driver before may have committed some of them."""
+    driver = start(bucket, MergingSink())
+    driver.batch(2)
+    driver.complete()
+    sink = MergingSink()
+    start(bucket, sink)
+
+    assert news(sink)[1:] == [f"commit 1/{batch} of 1 by 2: {{}}" for batch in range(2)]
+
+
+def test_a_batch_of_another_driver_and_one_without_rows_are_not_merged(bucket: stores.MemoryStore) -> None:
+    old, sink = start(bucket, MergingSink()), MergingSink()
+    number = old.prepare()
+    new = start(bucket, sink)
+    old.query.finish_batch(number, {"0": old.query.attempt(number)})
+    new.query.batch = number
+    new.batch()
+    sink.transaction = None
+    new.batch()
+    sink.transaction = b"{}"
+    new.batch(2)
+    news(sink)
+    new.checkpoint()
+
+    assert news(sink) == [
+        "commit 1/0 of 1 by 2: {}",
+        "commit 1/1 of 2 by 2: {}",
+        "commit 1/4 of 2 by 2 from 3: {}{}",
+    ]
 
 
 def test_records_go_with_the_last_checkpoint_that_names_them(bucket: stores.MemoryStore, sink: FakeSink) -> None:

@@ -32,7 +32,8 @@ class SinkContext:
         query_uid: The query's uid.
         uid: The sink's uid.
         generation: Generation of the batch.
-        batch_id: The batch; in `open` the batch after which the job continues, -1 for none.
+        batch_id: The batch; in `open` the batch after which the job continues, -1 for none. In the commit of a merged
+            transaction the last batch.
         epoch: Epoch of the driver that wrote the batch.
         committing_epoch: Epoch of the driver that opens, commits or aborts now.
         staging_uri: The query's root in the generation that runs; `sinks.staging` keeps rows that wait for their commit
@@ -47,6 +48,7 @@ class SinkContext:
         expected: What the driver knows to be in the sink before this call.
         continues: In `open` the marker that the sink has under the name of another job, which this one continues; None if
             it continues none.
+        merged_from: In the commit of a merged transaction the first batch; else None.
     """
 
     job: str
@@ -65,6 +67,7 @@ class SinkContext:
     claim_of: ClaimOf = field(compare=False, repr=False)
     expected: Expected = NOTHING_EXPECTED
     continues: Marker | None = None
+    merged_from: int | None = None
 
     @property
     def position(self) -> Position:
@@ -145,6 +148,20 @@ class TwoPhaseSink(Protocol):
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Discard a batch that will never be committed; idempotent."""
+        ...
+
+
+@runtime_checkable
+class MergesTransactions(Protocol):
+    """A sink that commits several batches at once, so that small batches do not wait for each other's commits."""
+
+    def merge(self, earlier: bytes, later: bytes) -> bytes | None:
+        """Return the transaction that commits two transactions, the earlier one first; None to commit them apart.
+
+        The runtime merges batches that follow one another, of the driver that runs, before it has tried to commit any of
+        them. The marker after the commit covers them all. A driver that cannot know whether the commit has happened ends,
+        and the next one commits each batch apart: the marker shows which it has.
+        """
         ...
 
 

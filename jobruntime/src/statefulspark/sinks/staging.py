@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 32 * 2**20
 """A file is closed when it is larger than this, which limits the memory of readers."""
+MERGED_FILES = 500
+"""Batches with more files, or more than `FILE_BYTES`, are committed apart: a transaction has a limited time."""
 ROW_GROUP_ROWS = 20_000
 ROW_GROUP_BYTES = 8 * 2**20
 """A row group ends at the first of both limits; a row is never divided."""
@@ -109,6 +111,16 @@ def merge(parts: Sequence[bytes]) -> StagedRows | None:
         return None
     files = tuple(file for part in staged for file in part.files)
     return StagedRows(files=files, columns=staged[0].columns, staged_at=staged[-1].staged_at)
+
+
+def merge_batches(earlier: bytes, later: bytes) -> bytes | None:
+    """Combine the transactions of two batches; None if they differ in columns, or are too large together."""
+    first, second = (StagedRows.parse(transaction, "a prepared batch") for transaction in (earlier, later))
+    files = (*first.files, *second.files)
+    is_large = len(files) > MERGED_FILES or sum(file.size_bytes for file in files) > FILE_BYTES
+    if is_large or first.columns != second.columns:
+        return None
+    return first.model_copy(update={"files": files}).to_json().encode()
 
 
 def parse(transaction: bytes, context: SinkContext) -> StagedRows:

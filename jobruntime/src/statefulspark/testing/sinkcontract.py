@@ -8,6 +8,7 @@ a temporary folder; a sink whose helpers need another store overrides `context`.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -128,6 +129,24 @@ class TwoPhaseSinkContract:
         for prepared, batch in ((earlier, 0), (later, 1), (earlier, 0), (later, 1)):
             self._sink.commit(prepared, self._at(batch))
         assert self.visible_ids() == [1, 2, 3, 4]
+
+    def test_batches_of_one_commit_are_there_once_and_each_of_them_again_is_not(self) -> None:
+        """A driver that dies in the commit of several batches leaves each of them to the next one, alone."""
+        sink = self._sink
+        sink.open(self._at(-1))
+        transactions = [self._prepared(self._at(batch), [2 * batch, 2 * batch + 1]) for batch in range(3)]
+        if isinstance(sink, base.MergesTransactions):
+            merged = functools.reduce(lambda earlier, later: sink.merge(earlier, later) or b"", transactions)
+            assert merged, "small batches are merged"
+            for _ in range(2):
+                sink.commit(merged, replace(self._at(2), merged_from=0))
+        else:
+            for batch, prepared in enumerate(transactions):
+                sink.commit(prepared, self._at(batch))
+        self._sink.open(self._at(2, epoch=2))
+        for batch, prepared in enumerate(transactions):
+            self._sink.commit(prepared, self._by(self._at(batch), 2))
+        assert self.visible_ids() == [0, 1, 2, 3, 4, 5]
 
     def test_an_aborted_batch_is_never_seen(self) -> None:
         """A second abort has no effect."""

@@ -19,7 +19,7 @@ from statefulspark.driver.output import other_jobs, sink_calls
 from statefulspark.driver.output.job_sinks import JobSink
 from statefulspark.driver.output.sink_progress import SinkProgress
 from statefulspark.sinks import marker_errors
-from statefulspark.sinks.base import SinkContext, TellsMarker
+from statefulspark.sinks.base import MergesTransactions, SinkContext, TellsMarker
 from statefulspark.sinks.standing import Expected
 
 _log = logging.getLogger(__name__)
@@ -60,8 +60,23 @@ def _open(sink: JobSink, context: SinkContext) -> None:
         sink.sink.open(other_jobs.taking_over(sink, context))
 
 
-def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> None:
+def merge(sink: JobSink, earlier: PreparedRecord, later: PreparedRecord) -> PreparedRecord | None:
+    """Return the record whose commit commits two; None if they are to be committed apart."""
+    if not isinstance(sink.sink, MergesTransactions) or earlier.transaction is None or later.transaction is None:
+        return None
+    with sink_calls.calling(sink.sink, sink.uid, "merge"):
+        transaction = sink.sink.merge(earlier.transaction.encode(), later.transaction.encode())
+    return None if transaction is None else later.model_copy(update={"transaction": transaction.decode()})
+
+
+def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress, *, merged_from: int | None = None) -> None:
     """Commit a transaction to a sink that has what it had; first what it has lost, if the driver still has it.
+
+    Args:
+        sink: The sink.
+        record: The record of the transaction.
+        progress: What the sink has committed.
+        merged_from: The first batch of a merged transaction.
 
     Raises:
         FencedError: A newer driver runs, or a job at another root has taken the sink over.
@@ -71,13 +86,13 @@ def commit(sink: JobSink, record: PreparedRecord, progress: SinkProgress) -> Non
     """
     expected, has_rights = progress.expected, not progress.is_started
     try:
-        _send(sink, record, expected, has_rights=has_rights)
+        _send(sink, record, expected, has_rights=has_rights, merged_from=merged_from)
     except marker_errors.SinkBehindError as behind:
         if not behind.is_healable:
             raise
         for lost in progress.lost(behind.marker, sink):
             _send(sink, lost, Expected(origin=expected.origin), has_rights=has_rights)
-        _send(sink, record, expected, has_rights=has_rights)
+        _send(sink, record, expected, has_rights=has_rights, merged_from=merged_from)
         _tell_loss(sink, progress, behind)
 
 
@@ -105,8 +120,10 @@ def abort(sink: JobSink, record: PreparedRecord) -> bool:
     return True
 
 
-def _send(sink: JobSink, record: PreparedRecord, expected: Expected, *, has_rights: bool) -> None:
-    context = sink.context_of(record, expected, has_rights=has_rights)
+def _send(
+    sink: JobSink, record: PreparedRecord, expected: Expected, *, has_rights: bool, merged_from: int | None = None
+) -> None:
+    context = replace(sink.context_of(record, expected, has_rights=has_rights), merged_from=merged_from)
     with _asking(sink, "commit", context):
         sink.sink.commit((record.transaction or "").encode(), context)
 

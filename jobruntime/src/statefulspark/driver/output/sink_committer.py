@@ -15,7 +15,7 @@ import functools
 import itertools
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from statefulspark import clock, errors
 from statefulspark.checkpoint import batch_records, epochs, read_cache
@@ -173,8 +173,7 @@ class SinkCommitter:
             ready = self._ready(batch_id)
             if ready:
                 self.retries.run(self._require_current)
-            for record in ready:
-                self._commit_one(record)
+            self._commit_all(ready)
             self._progress.tried = batch_id
 
     def uncommitted(self, query: QueryEntry) -> tuple[str, ...]:
@@ -196,9 +195,7 @@ class SinkCommitter:
         paths, committed_before = self.uncommitted(query), self._progress.committed
         if paths or self._unrestored:
             self.retries.run(self._require_current)
-        for path in paths:
-            self._commit_one(self._record(query, path))
-            on_commit()
+        self._commit_all((self._record(query, path) for path in paths), on_commit)
         with self._lock:
             self._progress.advance(query.batch_id)
             named = [entry for entry in query.prepared if entry.uid == self.sink.uid]
@@ -232,10 +229,37 @@ class SinkCommitter:
         body = self._driver.store.read(key)
         return PreparedRecord.parse(body, f"{self._driver.store.uri}/{key}")
 
-    def _commit_one(self, record: PreparedRecord) -> None:
+    def _commit_all(self, records: Iterable[PreparedRecord], on_commit: Callable[[], None] = lambda: None) -> None:
+        """Commit records in order, and those together that the sink can merge."""
+        for record, members in self._merged(records):
+            self._commit_one(record, members)
+            for _ in members:
+                on_commit()
+
+    def _merged(self, records: Iterable[PreparedRecord]) -> Iterator[tuple[PreparedRecord, Sequence[PreparedRecord]]]:
+        """Yield what is to be committed, each with the records that it stands for."""
+        whole: PreparedRecord | None = None
+        members = list[PreparedRecord]()
+        for record in records:
+            merged = None if whole is None else self._merge(whole, record)
+            if whole is not None and merged is None:
+                yield whole, members
+                members = []
+            whole = merged or record
+            members.append(record)
+        if whole is not None:
+            yield whole, members
+
+    def _merge(self, earlier: PreparedRecord, later: PreparedRecord) -> PreparedRecord | None:
+        """Merge two records of this driver; nobody has tried to commit them, so the marker covers both or neither."""
+        own = (self._driver.lineage, self._driver.epoch)
+        is_own = all((record.lineage, record.epoch) == own for record in (earlier, later))
+        return sink_commits.merge(self.sink, earlier, later) if is_own else None
+
+    def _commit_one(self, record: PreparedRecord, members: Sequence[PreparedRecord]) -> None:
         sink = self.sink
         what = {"sink": sink.uid, "batch": record.batch_id, "generation": record.generation}
-        committed = None
+        is_committed = False
         if record.job != self._driver.job and not isinstance(sink.sink, TellsMarker):
             _log.warning("a transaction of another job is not committed", extra={**what, "job": record.job})
         elif record.sink != sink.kind:
@@ -246,16 +270,18 @@ class SinkCommitter:
                 f"of its own, and add {sink.uid!r} to restore.dropState once the old one has committed.",
             )
         elif record.transaction is not None:
-            self.retries.run(functools.partial(self._commit_if_current, record))
+            merged_from = members[0].batch_id if len(members) > 1 else None
+            self.retries.run(functools.partial(self._commit_if_current, record, merged_from))
             _log.debug("batch committed to its sink", extra=what)
-            committed = record
+            is_committed = True
         with self._lock:
-            self._progress.advance(record.batch_id, committed)
+            for member in members:
+                self._progress.advance(member.batch_id, member if is_committed else None)
 
-    def _commit_if_current(self, record: PreparedRecord) -> None:
+    def _commit_if_current(self, record: PreparedRecord, merged_from: int | None) -> None:
         if self.retries.message is not None:
             self._require_current()  # Time has passed since the last check.
-        sink_commits.commit(self.sink, record, self._progress)
+        sink_commits.commit(self.sink, record, self._progress, merged_from=merged_from)
 
     def _require_current(self) -> None:
         epochs.require_current(self._driver.store, self._driver.epoch)

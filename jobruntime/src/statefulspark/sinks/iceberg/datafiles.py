@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 FILE_BYTES = 128 * 2**20
 """Rows are written when they have this size in memory; the file is several times smaller."""
+MERGED_FILES = 500
+"""Batches with more files are committed apart: each file is looked up before its commit."""
 
 
 class DataFile(base.WireModel):
@@ -62,6 +64,15 @@ class WrittenFiles(base.StoredDocument):
     table: str
     table_uuid: str
     files: tuple[DataFile, ...]
+
+
+def merge(earlier: bytes, later: bytes) -> bytes | None:
+    """Combine the transactions of two batches; None if together they have more than `MERGED_FILES`, or differ in table."""
+    first, second = (WrittenFiles.parse(transaction, "a prepared batch") for transaction in (earlier, later))
+    files = (*first.files, *second.files)
+    if first.table_uuid != second.table_uuid or len(files) > MERGED_FILES:
+        return None
+    return first.model_copy(update={"files": files}).to_json().encode()
 
 
 def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:

@@ -24,6 +24,9 @@ _MARKER = f"{_PREFIX}marker"
 """Property of a snapshot: the sink's marker after it. As a property of the table it has the sink's name behind it."""
 _WRITER = f"{_PREFIX}epoch"
 """Property of a batch's snapshot: the epoch that wrote it."""
+_BATCH = f"{_PREFIX}batch"
+_FIRST_BATCH = f"{_PREFIX}first-batch"
+"""Properties of a batch's snapshot: the batch; and the first one, if the snapshot has several."""
 _OPENER = f"{_PREFIX}opened-by-epoch"
 """Property of the empty snapshot of `open`."""
 
@@ -38,7 +41,12 @@ def summary(after: Marker, context: SinkContext, *, wrote: int | None) -> dict[s
         context: Of the batch, or of the opening.
         wrote: The epoch that wrote the batch; None for an opening.
     """
-    position = {_OPENER: str(after.epoch)} if wrote is None else {**_identity(context), _WRITER: str(wrote)}
+    if wrote is None:
+        position = {_OPENER: str(after.epoch)}
+    else:
+        position = {**_identity(context), _BATCH: str(context.batch_id), _WRITER: str(wrote)}
+        if context.merged_from is not None:
+            position[_FIRST_BATCH] = str(context.merged_from)
     return {_SINK: context.transactional_id, **position, _MARKER: after.to_json()}
 
 
@@ -59,7 +67,10 @@ def property_name(context: SinkContext) -> str:
 def writer_of(snapshot: Snapshot, context: SinkContext) -> int | None:
     """Return the epoch that wrote the context's batch, if this is its snapshot."""
     said = _said(snapshot)
-    return int(said[_WRITER]) if said.items() >= _identity(context).items() and _WRITER in said else None
+    if not said.items() >= _identity(context).items() or _WRITER not in said:
+        return None
+    last = int(said[_BATCH])
+    return int(said[_WRITER]) if int(said.get(_FIRST_BATCH, last)) <= context.batch_id <= last else None
 
 
 def reached(table: Table, context: SinkContext) -> witnesses.Reached:
@@ -80,12 +91,11 @@ def reached(table: Table, context: SinkContext) -> witnesses.Reached:
 
 
 def _identity(context: SinkContext) -> dict[str, str]:
-    """Return the properties that identify a batch."""
+    """Return the properties that identify the batches of a generation."""
     return {
         f"{_PREFIX}lineage": context.lineage,
         _SINK: context.transactional_id,
         f"{_PREFIX}generation": str(context.generation),
-        f"{_PREFIX}batch": str(context.batch_id),
     }
 
 

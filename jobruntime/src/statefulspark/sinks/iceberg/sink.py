@@ -1,4 +1,4 @@
-"""The Iceberg sink: a batch is one snapshot of the table, which includes the sink's position.
+"""The Iceberg sink: a batch is in one snapshot of the table, with the sink's position. Batches that wait share a snapshot.
 
 Workers write data files to the table's location. When the batch is to be visible, the driver appends them in one
 table commit that also sets the position, twice: in the snapshot's summary, which tells what the table has, and in a table
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class IcebergSink(Sink):
-    """Appends each batch to an Iceberg table in one snapshot.
+    """Appends each batch to an Iceberg table in one snapshot, with batches that wait together.
 
     Attributes:
         table: Identifier in the catalog, for example `shop.orders`; it exists.
@@ -85,6 +85,12 @@ class IcebergMachine(Machine[IcebergSink]):
             return None
         files = tuple(file for part in written for file in part.files)
         return written[0].model_copy(update={"files": files}).to_json().encode()
+
+    def merge(self, earlier: bytes, later: bytes) -> bytes | None:
+        """Return one transaction for two batches with few files, so that they are one snapshot."""
+        from statefulspark.sinks.iceberg import datafiles
+
+        return datafiles.merge(earlier, later)
 
     @property
     def target(self) -> str:

@@ -1,4 +1,4 @@
-"""The Kafka sink: a batch's records become visible in one transaction, once.
+"""The Kafka sink: a batch's records become visible in one transaction, once. Small batches that wait share one.
 
 Workers stage records on the job's object store. When the batch is to be visible, the driver sends them in one Kafka
 transaction that also moves the sink's marker. After a failure at any point, it does so again after a restart: the marker
@@ -71,7 +71,7 @@ class AfterLostMarker(StrEnum):
 
 @dataclass(frozen=True)
 class KafkaSink(Sink):
-    """Writes each batch to a Kafka topic in one transaction.
+    """Writes each batch to a Kafka topic in one transaction, with small batches that wait together.
 
     Attributes:
         topic: An existing topic.
@@ -143,6 +143,10 @@ class KafkaMachine(Machine[KafkaSink]):
         """Return the list of staged files of the batch."""
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
+
+    def merge(self, earlier: bytes, later: bytes) -> bytes | None:
+        """Return one transaction for two small batches."""
+        return staging.merge_batches(earlier, later)
 
     @property
     def target(self) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PostgresSink(Sink):
-    """Writes each batch to a PostgreSQL table in one transaction.
+    """Writes each batch to a PostgreSQL table in one transaction, with small batches that wait together.
 
     Attributes:
         table: `schema.table`, or `table` on the search path; it exists.
@@ -85,6 +85,10 @@ class PostgresMachine(Machine[PostgresSink]):
         """Return the list of staged files of the batch."""
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
+
+    def merge(self, earlier: bytes, later: bytes) -> bytes | None:
+        """Return one transaction for two small batches."""
+        return staging.merge_batches(earlier, later)
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Reject a stream whose columns do not fit the table, before the query starts.
