@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -158,3 +160,22 @@ def test_a_table_whose_partitioning_changed_meanwhile_is_left_alone(world: World
     with pytest.raises(errors.StateUnknownError, match="IcebergPartitioningChanged"):
         world.sink.commit(prepared, world.at(0))
     assert world.read() == []
+
+
+def test_sinks_of_one_job_commit_to_one_table_at_the_same_time(world: World) -> None:
+    """Each has a thread of its own; a driver with many of them that stops has a minute for all."""
+    batches = {
+        uid: [(replace(world.at(number), uid=uid), [100 * first + number]) for number in range(3)]
+        for first, uid in enumerate(["a", "b", "c", "d"])
+    }
+    prepared = {uid: [(world.prepared(at, ids), at) for at, ids in of_sink] for uid, of_sink in batches.items()}
+    for of_sink in prepared.values():
+        world.sink.open(of_sink[0][1])
+
+    def commit_all(uid: str) -> None:
+        for transaction, at in prepared[uid]:
+            world.sink.commit(transaction, at)
+
+    with ThreadPoolExecutor(len(prepared)) as threads:
+        list(threads.map(commit_all, prepared))
+    assert world.read() == [0, 1, 2, 100, 101, 102, 200, 201, 202, 300, 301, 302]

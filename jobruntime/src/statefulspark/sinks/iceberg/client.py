@@ -91,7 +91,7 @@ class IcebergClient:
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Append a batch once; see `IcebergMachine.commit`."""
         written = self._parse(transaction, context)
-        with self._translating(f"commit batch {context.batch_id} to"):
+        with commits.turn(self.target), self._translating(f"commit batch {context.batch_id} to"):
             table = self._load()
             reached = marker.require_newest(self._marker(table, context), context, self._where)
             if reached.covers(context):

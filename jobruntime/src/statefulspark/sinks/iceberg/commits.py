@@ -9,6 +9,7 @@ commit is deleted here: what a commit leaves that did not happen is an orphan, f
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -25,8 +26,23 @@ if TYPE_CHECKING:
     from pyiceberg.table.update import TableRequirement, TableUpdate
 
 
+_turns: dict[str, threading.Lock] = {}
+
+
 class ConflictError(Exception):
     """Another writer has committed meanwhile, and this commit did not happen."""
+
+
+def turn(target: str) -> threading.Lock:
+    """Return the lock of a table, to be held from its reading to the commit.
+
+    Only one of several commits to one version of a table succeeds. The sinks of a job commit at the same time, and those
+    with one table would refuse each other again and again.
+
+    Args:
+        target: Where the table is.
+    """
+    return _turns.setdefault(target, threading.Lock())
 
 
 def append(
