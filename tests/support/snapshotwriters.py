@@ -34,7 +34,7 @@ def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshot_writer.S
         "open_store": job.open_store,
         "versions": {},
         "committer": cast("commit.Committer", SimpleNamespace(named_after=lambda _: {}, sink_entries=lambda _: ())),
-        "announcer": cast("notify.Announcer", SimpleNamespace(snapshot_covers=None)),
+        "announcer": cast("notify.Announcer", SimpleNamespace(snapshot_covers=None, forget=lambda _: None)),
     }
     return snapshot_writer.SnapshotWriter(job.store, **(given | changes))  # type: ignore[arg-type]
 

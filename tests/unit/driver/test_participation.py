@@ -176,6 +176,22 @@ def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
     assert raised.value.participant == "sinks"
 
 
+def test_a_snapshot_that_expired_while_it_was_written_is_forgotten() -> None:
+    """Its abort is announced while its files are still listed, so what it covers is remembered after that."""
+    job = Job()
+    job.boot()
+    query = FakeQuery(job.store, 1)
+    query.run_batch()
+    remembered = set[int]()
+    announcer = SimpleNamespace(snapshot_covers=lambda number, _: remembered.add(number), forget=remembered.discard)
+    writer = a_writer(job, query, announcer=announcer)
+
+    writer.complete(an_order(), {query.uid: 0})
+    writer.discard(an_order())
+
+    assert remembered == set()
+
+
 def test_the_writer_tells_the_size_of_the_state_in_the_checkpoint_that_it_wrote() -> None:
     job = Job()
     job.boot()

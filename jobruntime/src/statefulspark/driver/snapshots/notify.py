@@ -104,7 +104,7 @@ class Announcer:
         self._committer.sink(sink).commit(batches.get(sink[0], -1))
 
     def forget(self, snapshot_id: int) -> None:
-        """Forget a snapshot whose end is not announced."""
+        """Forget a snapshot that nobody commits: it was aborted, or was taken while the job runs."""
         self._pop(snapshot_id)
 
     def notify_complete(self, snapshot_id: int) -> None:
@@ -126,7 +126,6 @@ class Announcer:
         Raises:
             StatefulSparkError: A function failed.
         """
-        self._pop(snapshot_id)
         for listener in self._listeners:
             listener.notify_aborted(snapshot_id)
 

@@ -225,12 +225,13 @@ class SnapshotWriter:
         savepoint.copy_missing(self._store, entries, target, on_progress=on_progress)
 
     def discard(self, order: SnapshotOrder) -> None:
-        """Remove the files that were copied for an aborted snapshot.
+        """Remove the files that were copied for an aborted snapshot, and forget what it covers.
 
         This never removes a manifest. A manifest that exists is complete, no matter who wrote it: this driver, if the
         response of the store was lost or late, or its successor, which gave the same number to its own checkpoint and
         may start from it. Retention removes it later, as any other.
         """
+        self._announcer.forget(order.snapshot_id)
         self._copying.pop(order.snapshot_id, None)
         if order.kind is SnapshotKind.CHECKPOINT or order.snapshot_id in self._sealed:
             return
