@@ -16,7 +16,7 @@ from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
-from statefulspark.driver.output import retries
+from statefulspark.driver.output import retries, unrestored
 from statefulspark.driver.snapshots import notify
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
@@ -285,6 +285,25 @@ def test_a_savepoint_whose_job_failed_to_commit_is_committed_by_whoever_restores
     assert in_place[-2:] == ["commit 1/0 of 1 by 2", "commit 1/1 of 1 by 2"]
     assert copied[-2:] == ["commit 1/0 of 1 by 4", "commit 1/1 of 1 by 4"]
     assert news(sink) == ["abort 1/2 of 3: {}"], "its own checkpoint has the number that one on its way would have"
+
+
+def test_a_record_that_cannot_be_removed_fails_no_driver_and_goes_with_a_later_checkpoint(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+    entry = closure.close_over(driver.job.store, driver.query.path, 0).model_copy(update={"prepared": ()})
+    name = batch_records.RecordName(batch_records.RecordKind.PREPARED, "out", 0, epoch=1)
+    plan = stores.Plan(fail_at=frozenset([1]), only=frozenset(["delete"]))
+    refusing = stores.FaultyStore(driver.job.store.child(driver.query.path), plan)
+    record = unrestored.UnrestoredRecord(refusing, name, is_past=False)
+    news(sink)
+
+    left = unrestored.abort_uncovered(driver.sink, [record], entry)
+    later = unrestored.abort_uncovered(driver.sink, left, entry)
+
+    assert (left, later) == ((record,), ())
+    assert news(sink) == ["abort 1/0 of 1: {}"] * 2
 
 
 def test_failures_that_pass_are_waited_out_and_shown(bucket: stores.MemoryStore, sink: FakeSink) -> None:

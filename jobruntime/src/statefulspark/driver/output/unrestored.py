@@ -95,10 +95,14 @@ def _abort_and_remove(sink: JobSink, unrestored: UnrestoredRecord) -> bool:
     except errors.StatefulSparkError as error:
         _log.warning("a record cannot be read; its transaction is not aborted", extra={"why": str(error)})
         return False
-    is_done = sink_commits.abort(sink, record)
-    if is_done:
+    if not sink_commits.abort(sink, record):
+        return False
+    try:
         unrestored.store.delete_many([unrestored.name.key])
-    return is_done
+    except errors.StatefulSparkError as error:
+        _log.warning("a record is not removed; its transaction is aborted", extra={"why": str(error)})
+        return False
+    return True
 
 
 def _retained_by_others(
