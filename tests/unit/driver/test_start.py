@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
@@ -32,6 +33,14 @@ KEYED = a_planned_operator("mean", max_parallelism=128)
 ADDED = a_planned_operator("count", 1, max_parallelism=128)
 SOURCE = plans.PlannedSource("numbers")
 NO_SESSION = cast("SparkSession", None)
+FENCED_SESSION = cast(
+    "SparkSession",
+    SimpleNamespace(
+        _jvm=SimpleNamespace(
+            io=SimpleNamespace(statefulspark=SimpleNamespace(checkpoint=SimpleNamespace(EpochFence=None)))
+        )
+    ),
+)
 
 
 @dataclass
@@ -128,10 +137,12 @@ WORLDS = (
 )
 
 
-def a_built_job(uid: str = "delays", *operators: plans.PlannedOperator) -> start_parts.Built:
+def a_built_job(
+    uid: str = "delays", *operators: plans.PlannedOperator, sources: tuple[plans.PlannedSource, ...] = (SOURCE,)
+) -> start_parts.Built:
     """Build a job of one query."""
     frame, writer = cast("DataFrame", None), cast("DataStreamWriter", None)
-    planned = a_planned_query(*operators, uid=uid, sources=(SOURCE,))
+    planned = a_planned_query(*operators, uid=uid, sources=sources)
     query = start_parts.BuiltQuery(uid, writer, carry.Stream(frame, "update"), planned)
     hook = HookDefinition("bookmarks", Bookmarks("bookmarks"))
     return start_parts.Built((query,), functions.JobFunctions(), hooks.JobHooks((hook,)))
@@ -143,6 +154,7 @@ JOBS = {
     "a job without its operator": a_built_job("delays"),
     "a job without its query": a_built_job("arrivals", KEYED),
 }
+READING_MORE = a_built_job("delays", KEYED, sources=(plans.PlannedSource("letters"), replace(SOURCE, relation=1)))
 
 
 @pytest.mark.parametrize("built", JOBS.values(), ids=JOBS.keys())
@@ -202,6 +214,41 @@ def test_a_job_without_the_hook_whose_state_it_has_is_refused_by_both() -> None:
 
     with pytest.raises(errors.SpecRejectedError, match="master hook 'another'"):
         start.compare(world.job_config, world.unclaimed, NO_SESSION, found, JOBS["the same job"])
+
+
+@pytest.mark.parametrize(
+    ("job", "is_planned", "generation"),
+    [
+        pytest.param(JOBS["the same job"], True, 1, id="the job is the same"),
+        pytest.param(JOBS["a job with one operator more"], True, 1, id="it reads the same"),
+        pytest.param(READING_MORE, True, 2, id="it reads one source more"),
+        pytest.param(READING_MORE, False, 1, id="it had not planned anything"),
+    ],
+)
+def test_a_first_batch_that_was_planned_and_not_committed_is_planned_anew_for_other_sources(
+    job: start_parts.Built, is_planned: bool, generation: int
+) -> None:
+    """Spark would read one source up to the planned position of another, or refuse the job for good."""
+    world = empty()
+
+    def prepared(built: start_parts.Built) -> start_parts.Parts:
+        root = world.claimed
+        found = start.find(("delays",), world.job_config, root)
+        return start.prepare(
+            world.job_config,
+            start.compare(world.job_config, root, FENCED_SESSION, found, built),
+            world.job.clock.now,
+        )
+
+    query = FakeQuery(world.job.store, prepared(JOBS["the same job"]).plan.generation)
+    if is_planned:
+        query.plan_batch()
+    foretold = world.told(job, world.unclaimed)
+
+    assert prepared(job).plan.generation == generation
+    assert foretold.new_generation is (generation == 2)
+    assert len(foretold.changes) == generation - 1
+    assert not world.job.store.list("generations/00000002/delays")
 
 
 def test_what_was_not_claimed_cannot_be_prepared() -> None:

@@ -32,6 +32,7 @@ class Evolution:
         partitions: New number of state partitions; None keeps the present number.
         warnings: Accepted changes that the user should know, a sentence each.
         state_changes: Changes of single states of keyed operators, a sentence each; see `keyed_states`.
+        is_begun_anew: Whether the query has committed nothing, and has begun to read other sources.
     """
 
     query: QueryEntry
@@ -44,6 +45,7 @@ class Evolution:
     partitions: int | None
     warnings: tuple[str, ...] = ()
     state_changes: tuple[str, ...] = ()
+    is_begun_anew: bool = False
 
     @property
     def rewrite(self) -> rewrite.Rewrite:
@@ -61,7 +63,8 @@ class Evolution:
     def is_empty(self) -> bool:
         """Whether the state can be used unchanged."""
         moved = any(old != new for old, new in self.operators.items())
-        return not (moved or self.added or self.dropped or self.partitions) and self.keeps_sources
+        is_changed = moved or self.added or self.dropped or self.partitions or self.is_begun_anew
+        return not is_changed and self.keeps_sources
 
     @property
     def lost(self) -> tuple[lost_state.LostState, ...]:
@@ -109,6 +112,11 @@ class Evolution:
             sentences.append(
                 f"{uid}: state is spread over {self.partitions} partitions instead of {partitions_of(self.query)}"
             )
+        if self.is_begun_anew:
+            sentences.append(
+                f"{uid}: its sources have changed before its first commit; its first batch is planned anew, and they start "
+                "where their options say"
+            )
         return (*sentences, *self.state_changes)
 
 
@@ -118,6 +126,7 @@ def compare(
     *,
     label: str,
     drop_state: Collection[str] = (),
+    begun_otherwise: Collection[str] = (),
 ) -> tuple[Evolution, ...]:
     """Compare the state of a job with its plan; changes nothing.
 
@@ -126,6 +135,7 @@ def compare(
         planned: Every query of the job.
         label: Name of the snapshot in errors.
         drop_state: Uids of state that may be dropped if the job no longer has it.
+        begun_otherwise: Uids of queries that have committed nothing, and have begun to read other sources.
 
     Returns:
         The changes of each restored query, in the order of the job.
@@ -138,7 +148,11 @@ def compare(
     for plan in plans_of_job:
         sources.require_distinct(plan)
         parallelism.require_enough_groups(plan, restored.get(plan.uid))
-    evolutions = tuple(evolve(restored[plan.uid], plan) for plan in plans_of_job if plan.uid in restored)
+    evolutions = tuple(
+        evolve(restored[plan.uid], plan, is_begun_anew=plan.uid in begun_otherwise)
+        for plan in plans_of_job
+        if plan.uid in restored
+    )
     lost_state.require_permission(
         (part for evolution in evolutions for part in evolution.lost),
         drop_state,
@@ -148,12 +162,13 @@ def compare(
     return evolutions
 
 
-def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
+def evolve(query: QueryEntry, planned: plans.PlannedQuery, *, is_begun_anew: bool = False) -> Evolution:
     """Compare a query's state with its plan.
 
     Args:
         query: The restored query; a query that has committed nothing fits every plan.
         planned: The query as it would run.
+        is_begun_anew: Whether it leaves what Spark has planned for it before its first commit.
 
     Returns:
         The changes of its state. `compare` decides whether dropped state is allowed.
@@ -164,7 +179,8 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
             `SourcesAmbiguous`; the message names uid, both values and what to do.
     """
     if query.batch_id < 0:
-        return Evolution(query, planned, {}, (), (), tuple(range(len(query.offsets))), (), None)
+        unmoved = tuple(range(len(query.offsets)))
+        return Evolution(query, planned, {}, (), (), unmoved, (), None, is_begun_anew=is_begun_anew)
     pairs = _pairs(query, planned)
     for old, new in pairs:
         _require_same(query, old, new)

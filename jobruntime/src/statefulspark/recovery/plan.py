@@ -479,6 +479,27 @@ def declare_queries(plan: _Plan, planned: Iterable[plans.PlannedQuery]) -> _Plan
     return replace(plan, note_restore=record.model_copy(update={"queries": queries}))
 
 
+def with_other_sources(plan: StartPlan, planned: Iterable[plans.PlannedQuery]) -> tuple[QueryEntry, ...]:
+    """Return the queries that have committed nothing, and have other sources now than at the last start.
+
+    Args:
+        plan: Any plan; one that makes a new generation continues no such query.
+        planned: Every query of the job.
+
+    Returns:
+        What the generation in use declares of them.
+    """
+    if plan.mode is not StartMode.CONTINUE or plan.record is None:
+        return ()
+    stated = {query.uid for query in plan.queries if query.batch_id >= 0}
+    recorded = {query.uid: query for query in plan.record.queries if query.uid not in stated and query.sources}
+    return tuple(
+        recorded[query.uid]
+        for query in planned
+        if query.uid in recorded and recorded[query.uid].sources != query.source_entries
+    )
+
+
 def require_no_lost_state(
     queries: Collection[QueryEntry], label: str, *, query_uids: Collection[str], drop_state: Collection[str] = ()
 ) -> None:

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_BEGUN = frozenset({"offsets/", "sources/"})
+"""What Spark writes for the sources of a query before its first commit, and reads again."""
+
 SessionBuilder = Callable[[config.JobConfig, "StorageOptions"], "SparkSession"]
 
 
@@ -293,12 +296,27 @@ def compare(
         planned,
         label=start_plan.restored_from or "The state on storage",
         drop_state=drop_state,
+        begun_otherwise=_begun_otherwise(root, start_plan, planned),
     )
     rollbacks.require_harmless(job_config.restore, root, start_plan, changes, planned=planned, outputs=outputs)
     sink_comparison.require_contained(job_config, root, start_plan, outputs)
     declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
     compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}
     return Comparison(root, spark, start_plan, built, compared)
+
+
+def _begun_otherwise(root: JobRoot, start_plan: StartPlan, planned: Sequence[plans.PlannedQuery]) -> list[str]:
+    """Return the queries that have committed nothing, and have begun to read other sources.
+
+    Spark reads what it has planned by the position of each source, not by its name.
+
+    Cost: a LIST per query that has committed nothing and has other sources.
+    """
+    return [
+        query.uid
+        for query in plan.with_other_sources(start_plan, planned)
+        if not _BEGUN.isdisjoint(root.store.list_names(query.path))
+    ]
 
 
 # Prepare
