@@ -58,6 +58,29 @@ def test_a_request_does_not_look_for_passwords_in_the_home_folder(
     assert looked == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["../../billing/secrets/db", "..", ".", "", "a/b", "%2e%2e%2fdb", "..\\db", "db?watch=true", "db#x"],
+)
+def test_a_name_that_a_tenant_chooses_does_not_lead_to_the_objects_of_another(tmp_path: Path, name: str) -> None:
+    """HTTP clients take `..` out of a path, so `configmaps/../../billing/secrets/db` would be a Secret of `billing`."""
+    asked: list[str] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({"kind": "Secret", "data": {"password": "c2VjcmV0"}})
+
+    async def scene() -> tuple[object, object]:
+        async with connected(tmp_path, answer) as gateway:
+            return await gateway.get(resources.CONFIG_MAP, "shop", name), await gateway.read_secret("shop", name)
+
+    assert asyncio.run(scene()) == (None, None)
+    assert asked == []
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        resources.CONFIG_MAP.path("shop", name)
+    assert refused.value.reason == "ObjectNameInvalid"
+
+
 def test_a_namespace_that_floods_the_api_server_does_not_keep_another_one_waiting(tmp_path: Path) -> None:
     """One place at a time becomes free; the flood holds all of them, and has many requests in front."""
     flood, others = 200, 5

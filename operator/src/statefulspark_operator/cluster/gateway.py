@@ -52,7 +52,10 @@ class Gateway(Protocol):
     """Kubernetes as the operator uses it. Reads are live, never from a cache."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
-        """Return an object, or None if it is proven absent."""
+        """Return an object, or None if it is proven absent, as one is whose name no object can have.
+
+        Whoever writes a resource chooses the names of its Secrets and ConfigMaps, and the operator may read those of others.
+        """
         ...
 
     def watch(self, kind: Kind, namespace: str, name: str) -> AsyncGenerator[str, None]:

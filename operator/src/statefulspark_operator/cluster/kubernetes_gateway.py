@@ -115,7 +115,9 @@ class KubernetesGateway:
         await self._api.close()  # type: ignore[no-untyped-call]
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
-        """Return an object, or None if it is proven absent."""
+        """Return an object, or None if it is proven absent, as one is whose name no object can have."""
+        if not resources.may_be_name(name):
+            return None
         return await self._call("GET", kind.path(namespace, name), absent_is_none=True)
 
     async def read_cluster_id(self) -> str | None:

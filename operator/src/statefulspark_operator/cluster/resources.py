@@ -9,10 +9,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
+from statefulspark import errors
 
 from statefulspark_operator.api import base
 
 Resource = dict[str, JsonValue]
+_NO_NAMES = ("", ".", "..")
+_SEPARATORS = frozenset("/?#%\\")
+
+
+def may_be_name(name: str) -> bool:
+    """Tell whether an object can have a name. In the path of a request, any other text leads to other objects.
+
+    Kubernetes refuses most of these names for every kind (`IsValidPathSegmentName`), and the others for the kinds here.
+    """
+    return name not in _NO_NAMES and _SEPARATORS.isdisjoint(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +46,13 @@ class Kind:
         return f"{self.name.lower()}.{self.api_version.partition('/')[0]}"
 
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """Return the path of the collection in a namespace, None for all of them, or of one object in it."""
+        """Return the path of the collection in a namespace, None for all of them, or of one object in it.
+
+        Raises:
+            SpecRejectedError: `ObjectNameInvalid`: no object can have that name.
+        """
+        if name is not None and not may_be_name(name):
+            raise errors.SpecRejectedError("ObjectNameInvalid", f"{name!r} cannot be the name of a {self.name}.")
         prefix = "/api" if "/" not in self.api_version else "/apis"
         within = ["namespaces", namespace] if namespace is not None else []
         parts = [prefix, self.api_version, *within, self.plural, name, subresource]
