@@ -8,6 +8,8 @@ holds it to the real API server.
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
 import copy
 import itertools
 import re
@@ -124,7 +126,11 @@ class FakeGateway:
         secret = self.objects.get(("Secret", namespace, name))
         if secret is None:
             return None
-        return {key: str(value) for key, value in resources.section(secret, "stringData").items()}
+        texts = {key: str(value) for key, value in resources.section(secret, "stringData").items()}
+        for key, value in resources.section(secret, "data").items():
+            with contextlib.suppress(ValueError):
+                texts[key] = base64.b64decode(str(value)).decode()
+        return texts
 
     async def create(self, manifest: Resource) -> bool:
         place = _place(manifest)

@@ -6,6 +6,7 @@ What the operator relies on is tested here and nothing else, so that the fake ma
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -187,6 +188,14 @@ def test_a_secret_is_read_decoded(subject: Subject) -> None:
     subject(lambda gateway: gateway.create(subject.manifest(resources.SECRET, "token", stringData={"token": "t/=ü"})))
 
     assert subject(lambda gateway: gateway.read_secret(subject.namespace, "token")) == {"token": "t/=ü"}
+
+
+def test_a_value_that_is_no_text_hides_no_other_value_of_its_secret(subject: Subject) -> None:
+    """With `keystores`, cert-manager writes `keystore.jks` beside `ca.crt`."""
+    kept = {"ca.crt": base64.b64encode(b"PEM").decode(), "keystore.jks": base64.b64encode(b"\xfe\xed\xfe\xed").decode()}
+    subject(lambda gateway: gateway.create(subject.manifest(resources.SECRET, "tls", data=kept)))
+
+    assert subject(lambda gateway: gateway.read_secret(subject.namespace, "tls")) == {"ca.crt": "PEM"}
 
 
 def test_pods_are_listed_by_label(subject: Subject) -> None:

@@ -98,7 +98,7 @@ class Gateway(Protocol):
         ...
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
-        """Return a Secret's values, decoded, or None if it is proven absent."""
+        """Return a Secret's values that are UTF-8 text, decoded, or None if it is proven absent."""
         ...
 
     async def create(self, manifest: Resource) -> bool:

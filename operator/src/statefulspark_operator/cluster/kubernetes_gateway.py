@@ -8,7 +8,6 @@ follow every Kubernetes release, and drop unknown fields. Some functions of the 
 from __future__ import annotations
 
 import base64
-import binascii
 import contextlib
 import logging
 import urllib.request
@@ -190,17 +189,16 @@ class KubernetesGateway:
             query = {**query, "continue": following}
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
-        """Return a Secret's values, decoded, or None if it is proven absent."""
+        """Return a Secret's values that are text, decoded, or None if it is proven absent."""
         secret = await self.get(resources.SECRET, namespace, name)
         if secret is None:
             return None
-        encoded = resources.section(secret, "data")
-        try:
-            return {key: base64.b64decode(value).decode() for key, value in encoded.items() if isinstance(value, str)}
-        except (binascii.Error, UnicodeDecodeError) as error:
-            raise errors.SpecRejectedError(
-                "SecretUnreadable", f"Secret {namespace}/{name} has a value that is not UTF-8 text."
-            ) from error
+        texts: dict[str, str] = {}
+        for key, value in resources.section(secret, "data").items():
+            # A keystore may be beside the certificate that is asked for, as cert-manager writes one.
+            with contextlib.suppress(ValueError):
+                texts[key] = base64.b64decode(str(value)).decode()
+        return texts
 
     async def create(self, manifest: Resource) -> bool:
         """Create an object; False if one with that name exists, which is not changed."""
