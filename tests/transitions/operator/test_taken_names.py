@@ -6,7 +6,8 @@ import copy
 
 import pytest
 from jobworld import KEY, JobWorld
-from statefulspark_operator.api import names
+from statefulspark_operator.api import names, revision
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Kind, Resource
@@ -167,3 +168,42 @@ def test_a_job_that_was_made_again_does_not_write_what_the_one_before_it_has_lef
 
     assert world.cluster.objects[("Service", KEY.namespace, "flights-driver")] == theirs
     assert "does not belong to this job" in (world.status.message or "")
+
+
+JOB = (resources.JOB.name, KEY.namespace, KEY.name)
+KEPT = [
+    pytest.param(resources.SECRET, "flights-token", id="token"),
+    pytest.param(resources.SECRET, "flights-network", id="network"),
+    pytest.param(resources.CONTROLLER_REVISION, None, id="revision"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), KEPT)
+def test_what_an_earlier_job_of_that_name_has_left_is_not_used_before_it_is_removed(
+    kind: Kind, name: str | None
+) -> None:
+    """Else the pod waits for a Secret, or the spec of its revision is gone, as soon as the garbage collector comes by."""
+    world = with_executors()
+    spec = StatefulSparkJobSpec.model_validate(resources.section(world.cluster.objects[JOB], "spec"))
+    name = name or names.controller_revision(KEY.name, revision.revision_of(spec))
+    owner: Resource = {"kind": "StatefulSparkJob", "name": KEY.name, "uid": "an earlier job"}
+    foreign(world, kind, name, labels=dict(names.labels(KEY.name)), ownerReferences=[owner])
+
+    world.run(60)
+
+    assert world.cluster.pods() == []
+    assert f"{kind.name} {name} belongs to an earlier job of this name" in (world.status.message or "")
+
+    world.cluster.remove((kind.name, KEY.namespace, name))
+    world.run_until(lambda: has_run(world, 1), within_s=300)
+    uid = resources.text(world.cluster.objects[JOB], "metadata", "uid")
+    assert resources.has_owner(world.cluster.objects[kind.name, KEY.namespace, name], uid)
+
+
+def test_a_token_that_a_person_has_made_is_used() -> None:
+    world = JobWorld()
+    theirs = foreign(world, resources.SECRET, "flights-token", ownerReferences=[{"kind": "ExternalSecret", "uid": "x"}])
+
+    world.run_until(lambda: len(world.cluster.pods()) == 1)
+
+    assert world.cluster.objects["Secret", KEY.namespace, "flights-token"] == theirs

@@ -126,7 +126,8 @@ class JobMemory:
         code: What was found of the job's code, if it is not in the image.
         ended: The operation whose end a driver has told last: one that has stopped may say it only once.
         tried: The pods that were tried last; None if they have to be tried again.
-        applied: Versions of the objects that were applied last, by the job's identity, kind and name.
+        applied: Versions of the objects that were applied last, by the job's identity, kind and name; an object that is kept
+            as it is has none.
     """
 
     resync_at: datetime | None = None

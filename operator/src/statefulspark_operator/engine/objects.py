@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from statefulspark import errors
 
-from statefulspark_operator.api import names
+from statefulspark_operator.api import base, names
 from statefulspark_operator.api.code import ConfigMapCode
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.cluster import cache, resources
@@ -83,6 +83,36 @@ async def create(gateway: Gateway, job: Job, manifest: Resource) -> None:
         await apply(gateway, job, manifest, {})
 
 
+async def keep(gateway: Gateway, job: Job, manifest: Resource, versions: dict[Address, str]) -> bool:
+    """Create an object that is never changed; one that is there already is kept, whoever made it. Tell whether it is new.
+
+    Args:
+        gateway: The API server.
+        job: The job.
+        manifest: What to create.
+        versions: As in `apply`; an object that is in it is not looked at again.
+
+    Raises:
+        TransientError: `NameTaken`: it belongs to an earlier job of that name, and Kubernetes is about to remove it.
+        SpecRejectedError: `ManifestRejected`: the API server refuses the object.
+    """
+    kind, name = resources.kind_of(manifest), resources.text(manifest, "metadata", "name")
+    address = job.uid, kind.name, name
+    is_new = await gateway.create(manifest)
+    if not is_new and address not in versions:
+        existing = await gateway.get(kind, job.namespace, name)
+        owners = resources.items(existing, "metadata", "ownerReferences")
+        of_jobs = {owner.get("uid") for owner in owners if owner.get("kind") == base.KIND}
+        if of_jobs and job.uid not in of_jobs:
+            raise errors.TransientError(
+                "NameTaken",
+                f"{kind.name} {name} belongs to an earlier job of this name; the driver waits until Kubernetes has removed "
+                "it.",
+            )
+    versions[address] = ""
+    return is_new
+
+
 async def delete(gateway: Gateway, job: Job, kind: Kind, name: str) -> None:
     """Delete an object if it exists and belongs to the job."""
     existing = await gateway.get(kind, job.namespace, name)
@@ -104,7 +134,7 @@ async def store_revision(ports: Ports, subject: Subject, revision: str) -> None:
         SpecRejectedError: The code is not what its checksum says.
         TransientError: Something does not answer, or a name is taken.
     """
-    is_new = await ports.gateway.create(children.controller_revision(subject, revision=revision))
+    is_new = await keep(ports.gateway, subject.job, children.controller_revision(subject, revision=revision), {})
     source = subject.spec.job.source
     if source is not None and source.config_map is not None:
         await _keep_code_files(ports, subject, source.config_map, revision, is_new=is_new)

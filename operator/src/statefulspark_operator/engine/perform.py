@@ -114,9 +114,11 @@ async def _ensure(
     gateway, subject, versions = current.ports.gateway, current.subject, current.ports.memories.get(current.key).applied
     match act:
         case actions.EnsureToken():
-            await gateway.create(children.token_secret(subject, current.ports.new_token()))
+            token = children.token_secret(subject, current.ports.new_token())
+            await objects.keep(gateway, subject.job, token, versions)
         case actions.EnsureAccess():
-            await gateway.create(children.network_secret(subject, current.ports.new_token()))
+            secret = children.network_secret(subject, current.ports.new_token())
+            await objects.keep(gateway, subject.job, secret, versions)
             for manifest in children.access(subject):
                 await objects.apply(gateway, subject.job, manifest, versions)
         case actions.EnsureService():
