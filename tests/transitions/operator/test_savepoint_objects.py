@@ -141,6 +141,37 @@ def test_every_savepoint_of_the_operator_has_an_object(change: Resource, name: s
     assert (status.origin, [status.location]) == (origin, savepoints(world))
 
 
+def test_a_savepoint_whose_name_is_taken_has_another_name_and_is_made_once() -> None:
+    """Numbers begin anew when a job is made again with state at another location; the objects of the first one stay."""
+    world = running()
+    ask(world, "flights-stop-2", jobName="another")
+
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+    world.run(10)
+
+    (location,) = savepoints(world)
+    (name,) = found(world).keys() - {"flights-stop-2"}
+    assert name.startswith("flights-stop-2-")
+    assert found(world)[name].location == location
+    made, passes = [write for write in world.cluster.writes if write.startswith("create SparkSavepoint")], world.passes
+    assert made == [f"create SparkSavepoint {name}"]
+    world.run(60)
+    assert world.passes - passes < 10
+
+
+def test_a_savepoint_whose_name_is_taken_by_what_cannot_be_read_is_not_tried_without_a_pause() -> None:
+    world = running()
+    ask(world, "flights-stop-2", format="OfALaterRelease")
+
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+    passes = world.passes
+    world.run(60)
+
+    assert world.passes - passes <= 60
+
+
 def test_the_last_savepoint_of_a_deleted_job_has_an_object_that_outlives_it() -> None:
     world = running({"deletionPolicy": "Savepoint"})
 

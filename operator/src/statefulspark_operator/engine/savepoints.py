@@ -271,19 +271,7 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
         case plan.Dispose():
             await _dispose(ports, job, change)
         case plan.Create():
-            spec: Resource = json.loads(change.spec.to_json())
-            await ports.gateway.create(
-                {
-                    "apiVersion": base.API_VERSION,
-                    "kind": base.SAVEPOINT_KIND,
-                    "metadata": {
-                        "name": change.name,
-                        "namespace": job.key.namespace,
-                        "labels": {**names.savepoint_labels(job.key.name), names.LABEL_ORIGIN: change.origin.value},
-                    },
-                    "spec": spec,
-                }
-            )
+            await _create(ports, job, change)
         case plan.Delete() | plan.Prune():
             savepoint, namespace = change.savepoint, job.key.namespace
             if isinstance(change, plan.Prune) and savepoint.spec.deletion_policy is SavepointDeletionPolicy.RETAIN:
@@ -297,6 +285,21 @@ async def _perform(ports: Ports, job: _Job, change: plan.Change) -> None:
                 await _tell(ports, job, savepoint, note)
         case _:
             assert_never(change)
+
+
+async def _create(ports: Ports, job: _Job, change: plan.Create) -> None:
+    spec: Resource = json.loads(change.spec.to_json())
+    labels: Resource = {**names.savepoint_labels(job.key.name), names.LABEL_ORIGIN: change.origin.value}
+    is_new = await ports.gateway.create(
+        {
+            "apiVersion": base.API_VERSION,
+            "kind": base.SAVEPOINT_KIND,
+            "metadata": {"name": change.name, "namespace": job.key.namespace, "labels": labels},
+            "spec": spec,
+        }
+    )
+    if not is_new:
+        raise errors.PreconditionFailedError("Conflict", f"There is a SparkSavepoint {change.name} already.")
 
 
 def _finalizers(savepoint: SavepointObject, *own: str) -> Resource:

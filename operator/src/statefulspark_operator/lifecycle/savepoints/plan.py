@@ -343,6 +343,8 @@ def _made_by_operations(situation: Situation) -> tuple[Change, ...]:
         return ()
     number = layout.parse_number((folder or "").rpartition("/")[2].partition("-")[0])
     name = f"{situation.job.name}-{operation.origin.value.lower()}-{number if number is not None else operation.epoch}"
+    if any(savepoint.name == name for savepoint in situation.savepoints):
+        name = f"{name}-{situation.job.uid[:8]}"  # Of an earlier job of that name, say, whose state was elsewhere.
     spec = SparkSavepointSpec.model_validate({"jobName": situation.job.name, "source": {"uri": folder}})
     return (Create(name, operation.origin, spec),)
 
