@@ -128,6 +128,24 @@ def test_a_turn_that_is_not_used_soon_is_over() -> None:
     assert starts.ask(job(10), much_later, is_lost=True) == much_later + seconds(1)
 
 
+def test_starts_that_a_fast_clock_has_recorded_delay_no_start_for_longer_than_an_empty_bucket() -> None:
+    starts = Starts(PACE)
+
+    starts.recall([NOW + timedelta(days=1)])
+
+    assert starts.ask(job(1), NOW, is_lost=True) == NOW + seconds(1)
+    assert starts.call(NOW + seconds(1)) == (job(1),)
+
+
+def test_a_clock_that_is_set_back_holds_up_nobody() -> None:
+    starts = Starts(PACE)
+    begun(starts, map(job, range(12)))
+    earlier = NOW - timedelta(hours=1)
+
+    assert starts.ask(job(12), earlier, is_lost=True) == earlier + seconds(3)
+    assert starts.call(earlier + seconds(1)) == (job(10),)
+
+
 def test_the_next_operator_recalls_what_was_spent() -> None:
     starts = Starts(PACE)
     starts.recall(NOW - seconds(age_s) for age_s in (1, 1, 1, 1, 86_400))

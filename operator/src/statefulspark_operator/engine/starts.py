@@ -83,6 +83,7 @@ class Starts:
             now: UTC.
         """
         called = []
+        self._bound(now)
         while self.pace is not None and self._due and self.pace.due_at(now, ahead=0) <= now:
             key = (self._lost if self._lost.jobs else self._others).next()
             self.leave(key)
@@ -113,6 +114,7 @@ class Starts:
             now: UTC.
             is_lost: Whether its driver was lost, so that it comes before the others.
         """
+        self._bound(now)
         if self.pace is None:
             return None
         called_at = self._called.pop(key, None)
@@ -127,6 +129,10 @@ class Starts:
         line.add(key)
         self._due[key] = self.pace.due_at(now, ahead=ahead)
         return self._due[key]
+
+    def _bound(self, now: datetime) -> None:
+        if self.pace is not None:
+            self.pace = self.pace.bounded(now)
 
     def leave(self, key: JobKey) -> None:
         """Take a job out of the line, and its turn from it: it does not start now."""

@@ -47,6 +47,15 @@ class Pace:
         interval, held = self._bucket
         return dataclasses.replace(self, full_at=min(max(at, self.full_at) + interval, at + held * interval))
 
+    def bounded(self, now: datetime) -> Pace:
+        """Return the bucket without starts that lie ahead: a clock was set back, or that of an earlier operator was fast.
+
+        Args:
+            now: UTC.
+        """
+        interval, held = self._bucket
+        return dataclasses.replace(self, full_at=min(self.full_at, now + held * interval))
+
     @property
     def _bucket(self) -> tuple[timedelta, int]:
         """The time in which a token is added, and how many tokens there are at most."""
