@@ -187,6 +187,33 @@ def test_wake_ups_during_a_pass_lead_to_one_more_pass() -> None:
     assert asyncio.run(scene()) == 2
 
 
+@pytest.mark.parametrize("end", ["at once", "conflict"])
+def test_passes_that_never_come_to_rest_follow_one_another_slowly(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A webhook that takes a finalizer off undoes each pass, as does an old CRD that drops a field of the status."""
+    monkeypatch.setattr(queue, "SHORTEST_WAIT_S", 0.001)
+    monkeypatch.setattr(queue, "CONFLICT_RETRY_S", 0.001)
+
+    async def scene() -> int:
+        async def one_pass(_key: JobKey) -> timedelta | None:
+            if end == "conflict":
+                raise errors.PreconditionFailedError("Conflict", "It has changed.")
+            return timedelta(0)
+
+        work = queue.WorkQueue(one_pass)
+        work.wake(KEY)
+        while work.passes <= queue.MOST_IN_A_ROW:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.2)
+        before = work.passes
+        work.wake(KEY)  # An event is looked at all the same.
+        while work.passes == before:
+            await asyncio.sleep(0.01)
+        await work.close()
+        return before
+
+    assert asyncio.run(scene()) == queue.MOST_IN_A_ROW + 1
+
+
 def test_two_passes_over_one_job_never_overlap_and_jobs_do_not_wait_for_each_other() -> None:
     async def scene() -> tuple[int, int]:
         running: dict[JobKey, int] = {}

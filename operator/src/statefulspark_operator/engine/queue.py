@@ -22,6 +22,7 @@ from statefulspark import errors
 
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.engine import turns
+from statefulspark_operator.lifecycle.decision import AT_ONCE
 
 _LOG = logging.getLogger("statefulspark.queue")
 
@@ -32,6 +33,11 @@ TRANSIENT_WAIT_S = 2.0
 CONFLICT_RETRY_S = 0.2
 SHORTEST_WAIT_S = 0.02
 """Minimum time between two passes of one job, so that a rule that requeues forever cannot block the operator."""
+MOST_IN_A_ROW = 20
+"""Passes that may follow one another at once: no change of a job takes as many. What does is undone each time, by a webhook,
+by another controller, or by a CRD that does not have a field yet."""
+RESTLESS_WAIT_S = 2.0
+"""The wait after each further one."""
 LONGEST_PASS_S = 300.0
 """A pass that takes longer than this hangs: it is given up, and tried again later. The passes of other jobs go on meanwhile,
 so it is no reason to restart the operator."""
@@ -46,6 +52,7 @@ class _JobWorker:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     failures: int = 0
+    in_a_row: int = 0
 
 
 class WorkQueue:
@@ -108,7 +115,7 @@ class WorkQueue:
                 after = await self._turns.run(key.namespace, self._reconcile(key))
         except errors.PreconditionFailedError as error:
             _LOG.debug("job changed during the pass", extra={"job": str(key), "error": str(error)})
-            return CONFLICT_RETRY_S
+            return self._at_once(worker, CONFLICT_RETRY_S)
         except errors.StatefulSparkError as error:
             return self._after_failure(key, worker, error)
         except Exception:  # noqa: BLE001 - the loop's edge: one job's bug must not stop the others
@@ -119,7 +126,15 @@ class WorkQueue:
             _LOG.exception("pass failed because of a bug in the operator", extra={"job": str(key)})
             return self._after_failure(key, worker, None)
         worker.failures = 0
+        if after == AT_ONCE:
+            return self._at_once(worker, 0.0)
+        worker.in_a_row = 0
         return after.total_seconds() if after is not None else None
+
+    def _at_once(self, worker: _JobWorker, wait_s: float) -> float:
+        """Return the wait before a pass that is to follow at once, unless too many have followed so."""
+        worker.in_a_row += 1
+        return wait_s if worker.in_a_row <= MOST_IN_A_ROW else RESTLESS_WAIT_S
 
     def _after_failure(self, key: JobKey, worker: _JobWorker, error: errors.StatefulSparkError | None) -> float:
         self.failed_passes += 1
