@@ -15,6 +15,7 @@ What differs from kopf's defaults, and why:
   its namespaces. It asks again. At its end, kopf cancels a watch together with the task that tells the watch of a pause. The
   watch takes the first for the second, and goes on for as long as the API server lets it. So it is told of no pauses; there
   are none here.
+- `_ReadPatiently`: one object that nests too much for Python's JSON parser would end the watch of everybody's.
 - A ConfigMap with code is watched by `KubernetesGateway.watch`: kopf selects by labels, and would read each ConfigMap of the
   cluster with its content.
 """
@@ -33,9 +34,11 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import kopf
 from aiohttp import web
+from kopf._cogs.clients import api as kopf_api
 from kopf._cogs.clients import errors as kopf_errors
 from kopf._cogs.clients import watching
 from kopf._cogs.structs import references
@@ -45,7 +48,15 @@ from statefulspark import errors
 from statefulspark_operator.api import base, names
 from statefulspark_operator.api.job_defaults import JobDefaults
 from statefulspark_operator.api.pod_templates import PodTemplates
-from statefulspark_operator.cluster import cache, driver_api, kubernetes_gateway, permits, resources, storage_reader
+from statefulspark_operator.cluster import (
+    answers,
+    cache,
+    driver_api,
+    kubernetes_gateway,
+    permits,
+    resources,
+    storage_reader,
+)
 from statefulspark_operator.cluster.cache import LONGEST_SYNC_S, Cache, InitialSync
 from statefulspark_operator.cluster.config_map_watches import OpenWatches
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
@@ -149,6 +160,23 @@ _kopf_watch = watching.continuous_watch
 def watch_patiently() -> None:
     """Have kopf's watches go on after what ends kopf otherwise; see the module."""
     watching.continuous_watch = functools.partial(_patient_watch, set())  # type: ignore[assignment]
+    kopf_api.get = _list_patiently
+    setattr(kopf_api, "json", _ReadPatiently)  # noqa: B010 - the module that it has imported
+
+
+class _ReadPatiently:
+    """The part of the module `json` with which kopf reads the events of a watch."""
+
+    @staticmethod
+    def loads(text: str) -> JsonValue:
+        return answers.read(text.encode())
+
+
+async def _list_patiently(url: str, **given: Any) -> JsonValue:  # noqa: ANN401 - kopf's own arguments
+    """Return what the API server answers to GET, as kopf's own function does."""
+    response = await kopf_api.request(method="get", url=url, **given)
+    async with response:
+        return answers.read(await response.read())
 
 
 async def _patient_watch(

@@ -81,6 +81,34 @@ def test_a_name_that_a_tenant_chooses_does_not_lead_to_the_objects_of_another(tm
     assert refused.value.reason == "ObjectNameInvalid"
 
 
+def test_what_is_nested_deeper_than_any_parser_reads_is_read_without_that(tmp_path: Path) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        nested = '{"a":[' * 4000 + "1" + "]}" * 4000
+        body = f'{{"kind":"Pod","spec":{{"x":{nested},"y":"]}}"}},"status":{{"phase":"Running"}}}}'
+        return web.Response(body=body.encode(), content_type="application/json")
+
+    async def scene() -> resources.Resource:
+        async with connected(tmp_path, answer) as gateway:
+            return await gateway.get(resources.POD, "demo", "one") or {}
+
+    read = asyncio.run(scene())
+
+    assert (read["kind"], read["status"]) == ("Pod", {"phase": "Running"})
+    assert resources.text(read, "spec", "y") == "]}"
+
+
+def test_an_answer_that_is_no_json_is_waited_out(tmp_path: Path) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response(text="<html>the proxy is being restarted</html>")
+
+    async def scene() -> None:
+        async with connected(tmp_path, answer) as gateway:
+            await gateway.get(resources.POD, "demo", "one")
+
+    with pytest.raises(errors.TransientError, match="cannot be read"):
+        asyncio.run(scene())
+
+
 def test_a_namespace_that_floods_the_api_server_does_not_keep_another_one_waiting(tmp_path: Path) -> None:
     """One place at a time becomes free; the flood holds all of them, and has many requests in front."""
     flood, others = 200, 5

@@ -71,14 +71,24 @@ class Server:
         return web.json_response(_discovery(path))
 
     async def _list(self, plural: str) -> web.Response:
-        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": self.objects[plural]} | _kind(plural))
+        answer = {"metadata": {"resourceVersion": "1"}, "items": self.objects[plural]} | _kind(plural)
+        return web.Response(body=_written(answer), content_type="application/json")
 
     async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
         while True:
             event, found = await self.events[plural].get()
-            await response.write(json.dumps({"type": event, "object": found}).encode() + b"\n")
+            await response.write(_written({"type": event, "object": found}) + b"\n")
+
+
+DEEP = "an object in an object, and so on"
+
+
+def _written(answer: object) -> bytes:
+    """Write an answer; in the place of `DEEP` as many objects in one another as the API server lets through."""
+    nested = '{"a":' * 9000 + "1" + "}" * 9000
+    return json.dumps(answer).replace(json.dumps(DEEP), nested).encode()
 
 
 def _kind(plural: str) -> Resource:
@@ -202,6 +212,23 @@ def test_savepoint_objects_that_may_not_be_listed_hold_up_no_job_and_end_no_othe
         await asyncio.sleep(0.5)  # Kopf needs less to end all watches.
         server.show("MODIFIED", a_shown_object(resources.JOB, "flights", 4))
         assert await woken.get() == KEY
+
+    asyncio.run(watch(server, copies, act))
+
+
+def test_a_job_that_nests_what_no_parser_reads_ends_nobodys_watch() -> None:
+    """`podTemplate` may have any JSON, and Python reads a thousand objects in one another at most."""
+    template: Resource = {"podTemplate": {"spec": {"x": DEEP}}}
+    listed = a_shown_object(resources.JOB, "abuse", 3, spec=template)
+    server, copies = Server(listed, a_shown_object(resources.JOB, "flights", 3)), Cache()
+
+    async def act(woken: asyncio.Queue[JobKey]) -> None:
+        assert {await woken.get(), await woken.get()} == {KEY, JobKey("demo", "abuse")}
+        server.show("MODIFIED", a_shown_object(resources.JOB, "abuse", 4, spec=template))
+        assert await woken.get() == JobKey("demo", "abuse")
+        server.show("MODIFIED", a_shown_object(resources.JOB, "flights", 5))
+        assert await woken.get() == KEY
+        assert cache.version_of(copies.get(resources.JOB, "demo", "abuse") or {}) == "4"
 
     asyncio.run(watch(server, copies, act))
 
