@@ -59,6 +59,11 @@ WAITS = {
     ("CreateContainerConfigError", "couldn't find key token in ConfigMap shop/settings"): SURROUNDINGS,
     ("CreateContainerConfigError", "container has runAsNonRoot and image will run as root"): REVISION,
     ("CreateContainerError", "no such file or directory"): REVISION,
+    ("CreateContainerError", "context deadline exceeded"): SURROUNDINGS,
+    ("CreateContainerError", 'failed to reserve container name "driver_0": it is reserved for "9f3c"'): SURROUNDINGS,
+    ("CreateContainerError", "write /var/lib/containerd/x: no space left on device"): SURROUNDINGS,
+    ("RunContainerError", "rpc error: code = Unavailable desc = connection error"): SURROUNDINGS,
+    ("RunContainerError", "fork/exec /proc/self/exe: cannot allocate memory"): SURROUNDINGS,
     ("RunContainerError", 'exec: "statefulspark": executable file not found in $PATH'): REVISION,
 }
 REFUSALS = {

@@ -50,6 +50,17 @@ _NO_SUCH_IMAGE = (
 )
 """What registries say of an image that they do not have; some say that a private one does not exist or needs a login."""
 _NEEDS_LOGIN = ("may require", "authoriz", "denied")
+_NODE_FAILS = (
+    "deadline exceeded",
+    "deadlineexceeded",
+    "is reserved for",
+    "no space left on device",
+    "cannot allocate memory",
+    "too many open files",
+    "resource temporarily unavailable",
+    "code = unavailable",
+)
+"""What a node says that is overloaded, full, or whose container runtime is started again; the kubelet tries again."""
 _CONFIGURATION = "CreateContainerConfigError"
 _AGAINST_ITS_IMAGE = "runAsNonRoot"
 
@@ -79,8 +90,8 @@ def of_end(end: DriverEnd) -> Fault:
 def of_wait(waiting: Waiting) -> Fault:
     """Return whose fault it is that a container does not start.
 
-    A registry that does not answer, and a Secret or ConfigMap that is missing, are surroundings: the kubelet tries again,
-    and the container starts when they are there.
+    A registry that does not answer, a Secret or ConfigMap that is missing, and a node that fails are surroundings: the
+    kubelet tries again, and the container starts when they are there.
     """
     text = waiting.message.lower()
     if waiting.reason in _PASSING_WAITS:
@@ -90,7 +101,7 @@ def of_wait(waiting: Waiting) -> Fault:
         return Fault.REVISION if is_unknown else Fault.SURROUNDINGS
     if waiting.reason == _CONFIGURATION:
         return Fault.REVISION if _AGAINST_ITS_IMAGE.lower() in text else Fault.SURROUNDINGS
-    return Fault.REVISION
+    return Fault.SURROUNDINGS if any(words in text for words in _NODE_FAILS) else Fault.REVISION
 
 
 def is_of_image(waiting: Waiting) -> bool:
