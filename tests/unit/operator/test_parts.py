@@ -104,6 +104,17 @@ def test_what_keeps_a_pod_from_starting_is_read() -> None:
     assert (found.phase, found.waiting.reason, found.unschedulable) == (PodPhase.PENDING, "ErrImagePull", "no node")
 
 
+@pytest.mark.parametrize("reason", ["SchedulingGated", "SchedulerError"])
+def test_whatever_keeps_the_scheduler_from_a_pod_is_read(reason: str) -> None:
+    """Kueue gates a pod until its queue has room."""
+    condition: Resource = {"type": "PodScheduled", "status": "False", "reason": reason, "message": "gated"}
+
+    found = pods.read_driver_pod(a_pod_manifest({"phase": "Pending", "conditions": [condition]}))
+
+    assert found is not None
+    assert found.unschedulable == "gated"
+
+
 def test_a_pod_is_lost_only_well_after_its_grace_period() -> None:
     found = pods.read_driver_pod(a_pod_manifest({"phase": "Running"}, deletionTimestamp="2026-01-01T00:01:00Z"))
 

@@ -140,9 +140,9 @@ def _disruption(pod: Resource) -> str | None:
 
 def _unschedulable(pod: Resource) -> str | None:
     scheduled = _condition(pod, "PodScheduled")
-    if scheduled.get("status") != "False" or scheduled.get("reason") != "Unschedulable":
+    if scheduled.get("status") != "False":
         return None
-    return resources.text(scheduled, "message") or "no reason given"
+    return resources.text(scheduled, "message") or resources.text(scheduled, "reason") or "no reason given"
 
 
 def _container_state(pod: Resource, container: str) -> Resource:

@@ -119,7 +119,7 @@ class Reason(Enum):
     DRIVER_ENDING = "The driver's pod is being deleted; the operator waits until it has completed its checkpoint."
     IMAGE_UNAVAILABLE = "The node cannot get the image."
     CONTAINER_WAITING = "The driver's container cannot be started."
-    UNSCHEDULABLE = "No node has room for the driver's pod."
+    UNSCHEDULABLE = "The scheduler has no node for the driver's pod: none has room, or a gate holds the pod back."
     DRIVER_NOT_TRUSTED = "The certificate of the driver's API cannot be verified, so the operator does not talk to it."
     DRIVER_STARTING = "The driver is starting."
     STALL_ENDED = "A batch did not end, or the driver did not answer, within spec.health.restartAfter; it is restarted."

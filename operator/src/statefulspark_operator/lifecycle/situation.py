@@ -92,7 +92,7 @@ class DriverPod:
         tls_secret: The Secret of its API's certificate; None if it speaks HTTP.
         deletion_deadline: When its grace period ends, if it is being deleted (Kubernetes' deletionTimestamp).
         waiting: Why its container has not started.
-        unschedulable: The scheduler's message, if no node fits.
+        unschedulable: Why it has no node: the message of the scheduler, or of a gate that holds the pod back.
         exit: How its container ended.
         status_reason: The pod's own reason, for example `Evicted`.
         status_message: The pod's own message.

@@ -172,7 +172,7 @@ def _by_its_pod(situation: Situation, record: StandbyStatus, pod: DriverPod) -> 
         state = StandbyState.REFUSED if whose is Fault.REVISION else record.state
         return reached(situation, record, state, reason=pod.waiting.reason, message=message, whose=whose)
     if pod.unschedulable is not None:
-        message = f"No node has room for {pod.name}: {pod.unschedulable}"
+        message = f"{pod.name} cannot be scheduled: {pod.unschedulable}"
         reason = Reason.UNSCHEDULABLE.word
         return reached(situation, record, record.state, reason=reason, message=message, whose=Fault.SURROUNDINGS)
     return None
