@@ -123,6 +123,22 @@ def test_what_kubernetes_refuses_is_named_before_a_pod_is_touched(
     assert named in refused
 
 
+@pytest.mark.parametrize(
+    ("common", "own"),
+    [
+        pytest.param("x" * 70_000, "x" * 70_000, id="of both templates together"),
+        pytest.param('"' * 90_000, "", id="with the record, in which a quote is two characters"),
+    ],
+)
+def test_annotations_that_no_pod_has_room_for_are_named_before_a_pod_is_touched(common: str, own: str) -> None:
+    """A change of them makes no new revision, so nothing else tries the pods."""
+    spec = a_spec(
+        pod_template=a_template(annotations={"a": common}), driver={"pod_template": a_template(annotations={"b": own})}
+    )
+
+    assert "podTemplate and spec.driver.podTemplate have too many annotations" in (pod_metadata.problem(spec) or "")
+
+
 def test_the_field_with_the_mistake_is_named() -> None:
     good, bad = {"metadata": {"labels": {"a": "b"}}}, {"metadata": {"labels": {"a": "-"}}}
 

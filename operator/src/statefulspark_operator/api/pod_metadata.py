@@ -23,6 +23,8 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,61})?[A-Za-z0-9]")
 _PREFIX = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 MOST_BYTES = 100 * 1024
 """Kubernetes takes 256 KiB of annotations, and the record has them once more."""
+_MOST_OF_A_POD = 220 * 1024
+"""For both templates of a pod and their record; the rest is left to the installation and to other controllers."""
 
 
 class PodMetadata(ApiModel):
@@ -97,7 +99,21 @@ def problem(spec: StatefulSparkJobSpec) -> str | None:
         if template is not None
         for refused in _problems(template.metadata or {})
     )
-    return next(problems, None)
+    return next(problems, None) or _size_problem(spec)
+
+
+def _size_problem(spec: StatefulSparkJobSpec) -> str | None:
+    for kind, described in (("driver", of_drivers(spec)), ("executor", of_executors(spec))):
+        if _size_bytes(described.annotations) + len(described.record.encode()) > _MOST_OF_A_POD:
+            return (
+                f"podTemplate and spec.{kind}.podTemplate have too many annotations for a pod, which also has a record of "
+                "them, with each quote as two characters; shorten them"
+            )
+    return None
+
+
+def _size_bytes(annotations: Mapping[str, str]) -> int:
+    return sum(len(f"{key}{value}".encode()) for key, value in annotations.items())
 
 
 def _problems(metadata: Mapping[str, JsonValue]) -> Iterator[str]:
@@ -116,7 +132,7 @@ def _problems(metadata: Mapping[str, JsonValue]) -> Iterator[str]:
                 yield f"{field}: the value of {key} has to be a text; put it in quotes"
             elif field == "labels" and value and _NAME.fullmatch(value) is None:
                 yield f"labels: {value!r:.100} is no value of a label: use letters, digits, '-', '_' and '.', at most 63"
-    if sum(len(f"{key}{value}".encode()) for key, value in _texts(metadata.get("annotations")).items()) > MOST_BYTES:
+    if _size_bytes(_texts(metadata.get("annotations"))) > MOST_BYTES:
         yield f"annotations: at most {MOST_BYTES // 1024} KiB"
 
 
