@@ -38,6 +38,18 @@ def has_ended_upgrade(world: JobWorld) -> bool:
     return upgrade is not None and upgrade.state in CARRIED_OUT
 
 
+def test_an_amount_of_thousands_of_digits_is_refused_and_the_job_runs_on() -> None:
+    world = JobWorld()
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    world.change({"executor": {"instances": 1, "heap": "9" * 5000}})
+    world.run(10)
+
+    stalled = world.status.condition(ConditionType.STALLED)
+    assert stalled is not None
+    assert (world.status.phase, stalled.reason) == (Phase.RUNNING, "SpecInvalid")
+
+
 def test_a_new_job_starts_at_epoch_1_with_empty_state() -> None:
     world = JobWorld()
 

@@ -19,6 +19,8 @@ _SUFFIXES = {
 }
 PATTERN = r"^\+?([0-9]+\.?[0-9]*|\.[0-9]+)(?:([eE][+-]?[0-9]{1,3})|([numkMGTPE]?|[KMGTPE]i))$"
 _AMOUNT = re.compile(PATTERN)
+_LONGEST = 64
+"""Characters of an amount. Python refuses to write a number of several thousand digits."""
 
 
 def amount(text: str) -> Decimal:
@@ -27,9 +29,9 @@ def amount(text: str) -> Decimal:
     Raises:
         ValueError: It is none.
     """
-    parts = _AMOUNT.fullmatch(text)
+    parts = _AMOUNT.fullmatch(text) if len(text) <= _LONGEST else None
     if parts is None:
-        raise ValueError(f"{text!r} is no amount; write it like 500m, 2 or 4Gi")
+        raise ValueError(f"{text[:_LONGEST]!r} is no amount; write it like 500m, 2 or 4Gi")
     number, exponent, suffix = parts.groups()
     return Decimal(number + exponent) if exponent else Decimal(number) * _SUFFIXES[suffix]
 
