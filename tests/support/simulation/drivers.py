@@ -52,6 +52,9 @@ class InlineSink(ledger.LedgerSink):
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         return json.dumps(sorted(tuple(row) for part in parts for row in json.loads(part))).encode()
 
+    def merge(self, earlier: bytes, later: bytes) -> None:
+        """Commit apart: what is shown is compared batch by batch."""
+
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         rows = [(int(number), str(place)) for number, place in json.loads(transaction)]
         ledger.transact("commit", lambda: self._show(rows, context))
