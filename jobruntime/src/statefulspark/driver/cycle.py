@@ -12,6 +12,7 @@ import logging
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import assert_never
@@ -82,8 +83,7 @@ class Cycle:
         self._orders: dict[int, SnapshotOrder] = {}  # The pending snapshots.
         self._summaries: dict[int, api.SnapshotSummary] = {}  # Of snapshots that are written, until they complete.
         self._completed_stop: tuple[model.Request, api.SnapshotSummary] | None = None  # Until its sinks have committed.
-        self._committing: set[SinkKey] = set()
-        self._announcing = 0
+        self._under_way = Counter[Lane | SinkKey]()  # Commits and announcements.
         self._pruning = Pace()
         self._deletions = Deletions()
         self._freed_bytes = 0  # Of the files that are being deleted.
@@ -305,7 +305,7 @@ class Cycle:
             self._completed_stop = request, summary
             self._announcer.limit_waiting()
         self._announcer.snapshot_completed(command.snapshot_id)
-        self._announce(lambda: self._announcer.notify_complete(command.snapshot_id))
+        self._announce(Lane.ANNOUNCE, lambda: self._announcer.notify_complete(command.snapshot_id))
         self._commit()
 
     def _commit(self) -> None:
@@ -314,22 +314,12 @@ class Cycle:
             return
         batches = self._committed_batches()
         for sink in self._announcer.due_sinks(batches):
-            if sink not in self._committing:
-                self._committing.add(sink)
-                work = functools.partial(self._announcer.commit, sink, batches)
-                then = functools.partial(self._committing.discard, sink)
-                self._submit(sink, work, then)
+            if not self._under_way[sink]:
+                self._announce(sink, functools.partial(self._announcer.commit, sink, batches))
 
-    def _announce(self, work: Callable[[], None]) -> None:
-        def announced() -> None:
-            self._announcing -= 1
-
-        self._announcing += 1
-        self._submit(Lane.ANNOUNCE, work, announced)
-
-    def _submit(self, lane: Lane | SinkKey, work: Callable[[], None], then: Callable[[], None]) -> None:
+    def _announce(self, lane: Lane | SinkKey, work: Callable[[], None]) -> None:
         def done(_: None) -> None:
-            then()
+            self._under_way[lane] -= 1
             self._end_stop()
 
         def failed(error: errors.StatefulSparkError) -> None:
@@ -341,11 +331,12 @@ class Cycle:
                 message = notify.uncommitted(self._completed_stop[1].location, error.message)
             self._tracker.end_with(Ending(ExitCode.FAILED, error.reason, message))
 
+        self._under_way[lane] += 1
         self._background.submit(lane, work, on_done=done, on_failed=failed)
 
     def _end_stop(self) -> None:
         """End a stop whose snapshot is complete once its sinks have committed and everybody else has heard of it."""
-        is_busy = self._announcing or self._committing or self._announcer.due_sinks(self._committed_batches())
+        is_busy = self._under_way.total() or self._announcer.due_sinks(self._committed_batches())
         if self._completed_stop is None or is_busy or self._tracker.ending is not None:
             return
         request, summary = self._completed_stop
@@ -359,7 +350,7 @@ class Cycle:
         order = self._orders.pop(command.snapshot_id)
         why = f"{command.reason}: {command.message}"
         _log.warning("snapshot aborted", extra={"id": command.snapshot_id, "why": why})
-        self._announce(lambda: self._announcer.notify_aborted(command.snapshot_id))
+        self._announce(Lane.ANNOUNCE, lambda: self._announcer.notify_aborted(command.snapshot_id))
         self._clean(
             order.lane,
             lambda: self._writer.discard(order),

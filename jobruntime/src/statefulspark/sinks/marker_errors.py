@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SinkTakenOverError(errors.FencedError):
-    """A job at another root has opened the sink, by right: its state descends from this one, or somebody said so."""
+    """A job at another root has opened the sink, by right: its state descends from this one, or a person gave the right."""
 
 
 class SinkBehindError(errors.StateUnknownError):
@@ -50,7 +50,7 @@ def is_healed(error: errors.StatefulSparkError) -> bool:
 def refusal(
     relation: Standing, stored: Marker, context: SinkContext, where: str, *, withdraws: bool
 ) -> errors.StatefulSparkError:
-    """Return the error of a start that nobody has told to go on anyway."""
+    """Return the error of a start that lacks a right which it needs to go on."""
     if relation is Standing.OTHER_COPY:
         return opened_elsewhere_error(stored, context, where, withdraws=withdraws)
     if relation is Standing.SINK_BEHIND:

@@ -231,8 +231,8 @@ def needed_rights(
 def beginning_beside_others(stored: Marker, context: SinkContext, *, withdraws: bool) -> Position | None:
     """Return the batch after which a sink goes on that has other rows under the numbers of the state's batches.
 
-    What the state had committed there is there, unless the marker lacks it or the others have withdrawn it. Whatever else
-    the state has prepared is committed, perhaps once more.
+    The batches that the state had committed are there, unless the marker lacks them or the others have withdrawn them. All
+    other batches that the state has prepared are committed, perhaps once more.
     """
     expected = context.expected
     is_there = not withdraws and not lacks(stored, expected.committed, context)

@@ -54,7 +54,7 @@ class Gateway(Protocol):
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         """Return an object, or None if it is proven absent, as one is whose name no object can have.
 
-        Whoever writes a resource chooses the names of its Secrets and ConfigMaps, and the operator may read those of others.
+        The author of a resource chooses the names of its Secrets and ConfigMaps, and the operator may read those of others.
         """
         ...
 

@@ -84,7 +84,7 @@ async def create(gateway: Gateway, job: Job, manifest: Resource) -> None:
 
 
 async def keep(gateway: Gateway, job: Job, manifest: Resource, versions: dict[Address, str]) -> bool:
-    """Create an object that is never changed; one that is there already is kept, whoever made it. Tell whether it is new.
+    """Create an object that is never changed, and tell whether it is new; one that exists is kept, unless an earlier job's.
 
     Args:
         gateway: The API server.

@@ -53,8 +53,8 @@ class Committer:
     ) -> None:
         """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
 
-        Cost: a LIST of the generations; per query with a sink a LIST, in a new generation one more per older generation; per
-        sink two HEADs; a GET per transaction.
+        Cost: a HEAD; a LIST of the generations; per query with a sink a LIST, in a new generation one more per older
+        generation; a HEAD per sink that has to commit; a GET per transaction.
 
         Args:
             restored: The queries as restored, with paths inside the generation that runs.
@@ -77,6 +77,8 @@ class Committer:
             committer.retries.tell(step.tell)
         entries = {query.uid: query for query in restored}
         batches = {uid: query.batch_id for uid, query in entries.items()}
+        if committers:
+            committers[0].require_current()
         for committer in committers:
             committer.open(entries.get(committer.sink.query_uid))
         seen = read_cache.ReadCache(self._driver.store)
@@ -107,8 +109,7 @@ class Committer:
             first, epoch = batches.get(uid, -1) + 1, self._driver.epoch
             opened = tuple(
                 OpenedSink(uid=sink.uid, kind=sink.kind, target=sink.target)
-                for sink in self.sinks
-                if sink.query_uid == uid
+                for sink in (committer.sink for committer in self._of_query(uid))
             )
             record = OutputRecord(sinks=opened, function=functions.get(uid), batch_id=first, epoch=epoch)
             log = batch_records.BatchRecordLog(self._driver.store, layout.query_root(self._driver.generation, uid))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from statefulspark import errors
 from statefulspark.checkpoint import batch_records, epochs, lineage_records
 from statefulspark.contract import layout, lost_state
-from statefulspark.contract.manifest import Ancestor, Manifest, Position, QueryEntry, SinkEntry
+from statefulspark.contract.manifest import Ancestor, Manifest, Position, PreparedEntry, QueryEntry, SinkEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.declaration import outputs_of
 from statefulspark.driver.output.sink_rights import SinkRights
@@ -130,13 +130,17 @@ class JobSink:
         """What it writes to; None if the sink does not tell."""
         return self.sink.target if isinstance(self.sink, TellsMarker) else None
 
+    def named_in(self, query: QueryEntry) -> tuple[PreparedEntry, ...]:
+        """Return its transactions that a snapshot of its query names."""
+        return tuple(entry for entry in query.prepared if entry.uid == self.uid)
+
     def expected(self, restored: QueryEntry | None) -> Expected:
         """Return what a restored cut knows to be in it. Cost: a GET if batches were committed and no snapshot names it."""
         entries = restored.sinks if restored is not None else ()
         entry = next((entry for entry in entries if entry.uid == self.uid), None)
         if restored is None or self._may_be_of_other_job(entry):
             return NOTHING_EXPECTED
-        records = (batch_records.parse_key(entry.path) for entry in restored.prepared if entry.uid == self.uid)
+        records = (batch_records.parse_key(entry.path) for entry in self.named_in(restored))
         written = tuple((record.batch, record.epoch) for record in records if record is not None)
         if entry is None:
             is_opened = self._was_opened_before(restored)

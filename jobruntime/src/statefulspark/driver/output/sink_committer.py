@@ -3,8 +3,8 @@
 A batch's transaction is recorded before Spark commits the batch. Every snapshot names the records that may not be committed
 yet, and those that were committed since the snapshot before it. So every driver that completes or restores a snapshot can
 commit everything up to it: the driver that completed it, or, if that one dies first, the next one before its queries start.
-A sink that shows each batch does not wait for the snapshot: after Spark has committed the batch, the driver looks whether
-it is still the newest one, so that whoever replaces it later finds that batch committed and continues after it.
+A sink that shows each batch does not wait for the snapshot: after Spark has committed the batch, the driver checks that it
+is still the newest one. A driver that replaces it later then finds that batch committed, and continues after it.
 Sinks know by generation and batch what they have committed, and the driver knows what they had: one that has lost some of
 it gets it again from the transactions that the newest snapshot names, or the driver ends (`sink_commits`).
 """
@@ -45,15 +45,23 @@ class SinkCommitter:
 
     # A start
 
+    def require_current(self) -> None:
+        """Check that no newer driver runs. Retries failures that may pass. Cost: one HEAD.
+
+        Raises:
+            FencedError: A newer driver runs.
+            TransientError: Storage is unavailable for too long.
+        """
+        self.retries.run(self._require_current)
+
     def open(self, restored: QueryEntry | None) -> None:
         """Open the sink as its query is restored; None for a query that starts empty. Retries failures that may pass.
 
         Raises:
-            FencedError: A newer driver runs.
+            FencedError: A newer driver has opened the sink.
             SpecRejectedError, StateUnknownError: The sink refuses.
             TransientError: It is unavailable for too long.
         """
-        self.retries.run(self._require_current)
         self.retries.run(functools.partial(sink_commits.open_sink, self.sink, restored, self._progress))
 
     def list_unrestored(self, restored_batch: int, seen: read_cache.ReadCache) -> None:
@@ -130,7 +138,7 @@ class SinkCommitter:
 
     def first_unnamed(self, query: QueryEntry) -> int | None:
         """Return the first batch that this driver has prepared and not committed, and that a snapshot covers and lacks."""
-        named = {entry.batch_id for entry in query.prepared if entry.uid == self.sink.uid}
+        named = {entry.batch_id for entry in self.sink.named_in(query)}
         with self._lock:
             committed = -1 if self._progress.committed is None else self._progress.committed
             missing = (batch for batch in self._progress.prepared if committed < batch <= query.batch_id)
@@ -172,7 +180,7 @@ class SinkCommitter:
         if self.sink.shows_batches:
             ready = self._ready(batch_id)
             if ready:
-                self.retries.run(self._require_current)
+                self.require_current()
             self._commit_all(ready)
             self._progress.tried = batch_id
 
@@ -180,9 +188,7 @@ class SinkCommitter:
         """Return the paths of the records in a snapshot that are not committed yet."""
         committed = self._progress.committed
         return tuple(
-            entry.path
-            for entry in query.prepared
-            if entry.uid == self.sink.uid and (committed is None or entry.batch_id > committed)
+            entry.path for entry in self.sink.named_in(query) if committed is None or entry.batch_id > committed
         )
 
     def commit_covered(self, query: QueryEntry, on_commit: Callable[[], None] = lambda: None) -> None:
@@ -194,12 +200,11 @@ class SinkCommitter:
         """
         paths, committed_before = self.uncommitted(query), self._progress.committed
         if paths or self._unrestored:
-            self.retries.run(self._require_current)
+            self.require_current()
         self._commit_all((self._record(query, path) for path in paths), on_commit)
         with self._lock:
             self._progress.advance(query.batch_id)
-            named = [entry for entry in query.prepared if entry.uid == self.sink.uid]
-            self._progress.keep(named, query.batch_id, committed_before=committed_before)
+            self._progress.keep(self.sink.named_in(query), query.batch_id, committed_before=committed_before)
 
     def _abort_uncovered(self, query: QueryEntry) -> None:
         with self._lock:
@@ -251,7 +256,7 @@ class SinkCommitter:
             yield whole, members
 
     def _merge(self, earlier: PreparedRecord, later: PreparedRecord) -> PreparedRecord | None:
-        """Merge two records of this driver; nobody has tried to commit them, so the marker covers both or neither."""
+        """Merge two records of this driver. No commit of them was tried, so the marker covers both or neither."""
         own = (self._driver.lineage, self._driver.epoch)
         is_own = all((record.lineage, record.epoch) == own for record in (earlier, later))
         return sink_commits.merge(self.sink, earlier, later) if is_own else None

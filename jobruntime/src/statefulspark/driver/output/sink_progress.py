@@ -91,7 +91,7 @@ class SinkProgress:
             sink: The sink.
             query: Its query in the snapshot.
         """
-        named = [entry for entry in query.prepared if entry.uid == sink.uid]
+        named = sink.named_in(query)
         return SinkEntry(
             uid=sink.uid,
             kind=sink.kind,

@@ -2,7 +2,7 @@
 
 Completion is announced for checkpoints and for the savepoint of a stop. A savepoint that is taken while the job runs is
 not used for recovery and announces nothing (A.49, A.102). Sinks that show each batch commit between snapshots too.
-Each sink commits in a lane of its own (`commit`), so that nobody waits for a sink that is away. `notify_complete` and
+Each sink commits in a lane of its own (`commit`), so a sink that is away holds back only itself. `notify_complete` and
 `notify_aborted` are called in another lane, one after the other.
 """
 
@@ -104,7 +104,7 @@ class Announcer:
         self._committer.sink(sink).commit(batches.get(sink[0], -1))
 
     def forget(self, snapshot_id: int) -> None:
-        """Forget a snapshot that nobody commits: it was aborted, or was taken while the job runs."""
+        """Forget a snapshot that is not to be committed: it was aborted, or was taken while the job runs."""
         self._pop(snapshot_id)
 
     def notify_complete(self, snapshot_id: int) -> None:
