@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from s3server import S3Server
 from statefulspark import failures, storage
+from statefulspark.contract import layout
 from statefulspark.contract.exit_codes import ExitCode
 
 pytestmark = pytest.mark.spark
@@ -111,3 +112,30 @@ def test_a_driver_looks_twice_for_rows_that_kafka_lost_and_ends_with_a_code_of_i
     assert said.count("restarting the query to be sure") == 1
     assert "are no longer in Kafka" in said
     assert "failOnDataLoss=false" in said
+
+
+@pytest.mark.s3
+def test_a_job_goes_on_when_kafka_has_its_records_again(
+    s3: S3Server, s3_bucket: str, kafka: Broker, kafka_topic: str, tmp_path: Path
+) -> None:
+    """The batch that the ended driver has planned goes back, and is left behind."""
+    job_file, root = tmp_path / "clicks.py", f"s3://{s3_bucket}/state"
+    job_file.write_text(_JOB)
+    store = storage.open_store(f"{root}/default/clicks", s3.options())
+    given = {"brokers": kafka.servers, "topic": kafka_topic, "output": f"s3://{s3_bucket}/output"}
+    flags = [flag for name, value in given.items() for flag in ("--parameter", f"{name}={value}")]
+    _produce(kafka, kafka_topic, 10)
+    with driverprocess.running(job_file, s3, root, tmp_path, "--checkpoint-interval", "1s", *flags) as driver:
+        driver.until(lambda: bool(store.list("checkpoints")), "a checkpoint is complete")
+        driver.stop()
+        kafka.make_anew(kafka_topic)
+        driver.start()
+        assert driver.ends() == ExitCode.INPUT_LOST
+        _produce(kafka, kafka_topic, 14)
+        driver.start()
+
+        commits = f"{layout.query_root(2, 'clicks')}/commits"
+        driver.until(lambda: len(store.list(commits)) > 1, "a batch is committed in a new generation")
+
+    assert f"the Kafka partition {kafka_topic}-" in driver.output
+    assert "had fewer records than the job has read" in driver.output

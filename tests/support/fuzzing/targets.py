@@ -23,7 +23,6 @@ from statefulspark import durations, errors, jobcode
 from statefulspark.canonical import parts
 from statefulspark.checkpoint import checksums, sparklog
 from statefulspark.contract import api, layout
-from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
 from statefulspark.packs import names, packfile
 from statefulspark.sinks import staging
@@ -225,7 +224,7 @@ TARGETS = (
     ),
     Target(
         "offsets of Kafka",
-        lambda body: kafka_offsets.parse_offsets(body.decode(errors="replace")),
+        lambda body: sparklog.kafka_positions(body.decode(errors="replace")),
         (b'{"clicks":{"0":17,"1":3}}',),
     ),
     Target(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 from snapshots import Job
@@ -46,6 +46,24 @@ def test_the_log_of_a_file_source_has_no_gap_after_what_was_read(
     entries: Collection[int], position: int, missing: int | None
 ) -> None:
     assert gaps.first_source_gap(entries, position) == missing
+
+
+@pytest.mark.parametrize(
+    ("planned", "partition"),
+    [
+        pytest.param(('{"a":{"0":7,"1":5}}', '{"logOffset":4}'), None, id="forwards"),
+        pytest.param(('{"a":{"0":5,"1":5}}', '{"logOffset":4}'), None, id="no new records"),
+        pytest.param(('{"a":{"0":5,"1":5,"2":0},"b":{"0":0}}', '{"logOffset":4}'), None, id="new partitions and topics"),
+        pytest.param(('{"a":{"0":9,"1":4}}', '{"logOffset":4}'), "a-1", id="one partition goes back"),
+        pytest.param(('{"a":{"0":9}}', '{"logOffset":4}'), "a-1", id="a partition is gone"),
+        pytest.param(('{"b":{"0":9}}', '{"logOffset":4}'), "a-0", id="the topic is gone"),
+        pytest.param(("-", '{"logOffset":4}'), "a-0", id="no position"),
+        pytest.param(('{"a":{"0":9,"1":9}}', '{"logOffset":2}'), None, id="another source, with its own rules"),
+        pytest.param(('{"logOffset":2}', '{"logOffset":2}'), None, id="other sources"),
+    ],
+)
+def test_kafka_is_not_read_backwards(planned: Sequence[str], partition: str | None) -> None:
+    assert gaps.first_way_back(('{"a":{"0":5,"1":5}}', '{"logOffset":3}'), planned) == partition
 
 
 def after_batches(job: Job, batches: int = 4) -> FakeQuery:
@@ -106,6 +124,15 @@ def test_a_gap_in_the_log_of_a_file_source_is_left_behind(job: Job) -> None:
     job.store.write(f"{query.path}/offsets/2", b'v1\n{"batchWatermarkMs":0}\n{"logOffset":2}')
 
     require_start_after(job, 2, "sources/0/3 does not exist")
+
+
+def test_a_batch_that_was_planned_while_kafka_had_too_few_records_is_planned_again(job: Job) -> None:
+    query = after_batches(job)
+    for batch, records in ((3, 20), (4, 17)):
+        entry = f'v1\n{{"batchWatermarkMs":0}}\n{{"clicks":{{"0":{records}}}}}'
+        job.store.write(f"{query.path}/offsets/{batch}", entry.encode())
+
+    require_start_after(job, 3, "offsets/4 was planned while the Kafka partition clicks-0 had fewer records")
 
 
 def test_a_job_that_has_lost_all_that_it_had_committed_does_not_begin_empty(job: Job) -> None:

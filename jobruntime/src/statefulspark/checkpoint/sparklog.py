@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from statefulspark import errors, ziplimits
@@ -46,6 +46,8 @@ _NO_ARCHIVE = (
     RuntimeError,
 )
 """What the standard library raises for an archive that is damaged, encrypted, or compressed in another way."""
+
+_KAFKA_POSITIONS = TypeAdapter(dict[str, dict[int, int]])
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -191,6 +193,23 @@ def parse_offsets(body: bytes, source: str) -> tuple[str, ...]:
         except (ValueError, RecursionError) as error:
             raise unreadable(source, f"a line is not JSON ({error})") from error
     return tuple(lines[1:])
+
+
+def kafka_positions(line: str) -> dict[str, dict[int, int]] | None:
+    """Read one source's line of an offset log entry, as Spark's Kafka source writes it: `{"clicks":{"0":17}}`.
+
+    Args:
+        line: The line; `-` before the source had data.
+
+    Returns:
+        The next offset to read by partition, by topic; None if another source has written it.
+    """
+    if line.strip() in ("", "-"):
+        return {}
+    try:
+        return _KAFKA_POSITIONS.validate_json(line)
+    except ValidationError:
+        return None
 
 
 def pinned_partitions(body: bytes, source: str) -> int | None:

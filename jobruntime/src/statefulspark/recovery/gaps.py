@@ -1,14 +1,18 @@
-"""Gaps in the logs of a query: an entry that is gone although a later one is there.
+"""Gaps in the logs of a query, behind its newest committed batch: what Spark fails at in every start.
 
-Spark numbers batches, and the entries of a file source, one after the other, and reads them back that way. A driver that
+An entry is gone although a later one is there. Spark numbers batches, and the entries of a file source, one after the other, and reads them back that way. A driver that
 goes on over a replica which lags, or over a backup, writes behind what is missing there. What its newest committed batch
-needs may be whole all the same; what lies behind the gap can never be read, and Spark fails at it in every start. So a start
-makes a copy, and leaves it behind. It only reads.
+needs may be whole all the same; what lies behind the gap can never be read.
+
+Or a batch was planned while Kafka had fewer records than the job has read, as after an election of a replica that lags. Its
+entry goes back, so Spark refuses to run it, also after the records are there again.
+
+In both cases a start makes a copy, and leaves behind what follows. This module only reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from statefulspark.checkpoint import closure, listing, read_cache, sparklog
 from statefulspark.contract import layout
@@ -40,10 +44,26 @@ def first_source_gap(entries: Collection[int], position: int) -> int | None:
     return next((number for number in range(position + 1, max(entries, default=-1)) if number not in entries), None)
 
 
-def find(store: read_cache.ReadCache, generation: int, queries: Iterable[QueryEntry]) -> str | None:
-    """Tell what the logs of a generation lack behind the newest committed batches; None if nothing.
+def first_way_back(committed: Sequence[str], planned: Sequence[str]) -> str | None:
+    """Return the first Kafka partition that a planned batch is to read backwards, or not to read at all any more.
 
-    Cost: nothing where `head.inspect` has listed the generation, unless there is a gap.
+    Args:
+        committed: What the newest committed batch has read, a line per source.
+        planned: What the batch after it is to read.
+    """
+    for line, next_line in zip(committed, planned, strict=False):
+        positions, ends = sparklog.kafka_positions(line) or {}, sparklog.kafka_positions(next_line)
+        for topic, partitions in positions.items():
+            for partition, position in partitions.items():
+                if ends is not None and ends.get(topic, {}).get(partition, -1) < position:
+                    return f"{topic}-{partition}"
+    return None
+
+
+def find(store: read_cache.ReadCache, generation: int, queries: Iterable[QueryEntry]) -> str | None:
+    """Tell why a query cannot go on behind its newest committed batch in its generation; None if it can.
+
+    Cost: nothing where `head.inspect` has read the generation, unless there is a gap.
 
     Args:
         store: The job's root.
@@ -60,7 +80,19 @@ def find(store: read_cache.ReadCache, generation: int, queries: Iterable[QueryEn
                 f"replica that lags or a backup does. Query {query.uid!r} continues after batch {query.batch_id}, and reads "
                 "the input of the later batches again."
             )
+        partition = _find_way_back(store, path, query) if query.batch_id + 1 in planned else None
+        if partition is not None:
+            return (
+                f"{store.uri}/{path}/offsets/{query.batch_id + 1} was planned while the Kafka partition {partition} had fewer "
+                f"records than the job has read. Query {query.uid!r} continues after batch {query.batch_id}, and plans its "
+                "next batch again."
+            )
     return None
+
+
+def _find_way_back(store: read_cache.ReadCache, path: str, query: QueryEntry) -> str | None:
+    key = f"{path}/offsets/{query.batch_id + 1}"
+    return first_way_back(query.offsets, sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}"))
 
 
 def _find_source_gap(store: read_cache.ReadCache, path: str, query: QueryEntry) -> str | None:

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pydantic import TypeAdapter, ValidationError
 
 from statefulspark import errors
 from statefulspark.checkpoint import sparklog
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 GROUP_OPTION = "statefulspark.publish.offsets.group"
 """Option of a Kafka source: the consumer group that its offsets are published to."""
 _CLIENT_PREFIX = "kafka."
-_OFFSETS = TypeAdapter(dict[str, dict[int, int]])
 _LIMITS = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 
 _log = logging.getLogger(__name__)
@@ -93,26 +91,6 @@ def targets(query_uid: str, frame: DataFrame) -> tuple[OffsetTarget, ...]:
     return tuple(offset_targets)
 
 
-def parse_offsets(line: str) -> dict[str, dict[int, int]]:
-    """Read one source's line of the offset log.
-
-    Args:
-        line: As Spark's Kafka source writes it, for example `{"clicks":{"0":17}}`; `-` before the first batch.
-
-    Returns:
-        The next offset to read by partition, by topic.
-
-    Raises:
-        SnapshotCorruptError: `SparkLogUnreadable`: the line is something else.
-    """
-    if line.strip() in ("", "-"):
-        return {}
-    try:
-        return _OFFSETS.validate_json(line)
-    except ValidationError as error:
-        raise sparklog.unreadable(f"The line {line[:200]!r} of an offset log", error.errors()[0]["msg"]) from error
-
-
 class OffsetPublisher:
     """Commits offsets to the groups of a job's sources; called from one thread."""
 
@@ -136,7 +114,11 @@ class OffsetPublisher:
         for target in self._targets:
             offsets = lines.get(target.query_uid, ())
             if target.line < len(offsets):
-                self._publish_one(target, parse_offsets(offsets[target.line]))
+                line = offsets[target.line]
+                positions = sparklog.kafka_positions(line)
+                if positions is None:
+                    raise sparklog.unreadable(f"The line {line[:200]!r} of an offset log", "it has no positions of Kafka")
+                self._publish_one(target, positions)
 
     def close(self) -> None:
         """Close the connections."""
