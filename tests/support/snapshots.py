@@ -173,7 +173,11 @@ class Job:
         return place
 
     def checkpoint(
-        self, *queries: FakeQuery, trigger: Trigger = Trigger.PERIODIC, number: int | None = None
+        self,
+        *queries: FakeQuery,
+        trigger: Trigger = Trigger.PERIODIC,
+        number: int | None = None,
+        untried: tuple[str, ...] = (),
     ) -> Manifest:
         """Do what a driver does for a checkpoint."""
         where = self.store
@@ -187,6 +191,7 @@ class Job:
             epoch=max(self.epoch, 1),
             claim=self.claim_id,
             trigger=trigger,
+            untried=untried,
         )
         catalog.write_checkpoint(where, manifest)
         return manifest

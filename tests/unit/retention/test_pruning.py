@@ -80,6 +80,26 @@ def test_a_state_snapshot_uploaded_late_stays_for_the_next_checkpoint(job: Job) 
     assert any("/3_" in f"/{file.path}" and file.path.endswith(".zip") for file in manifest.queries[0].files)
 
 
+def test_a_start_finds_a_retained_checkpoint_behind_a_generation_without_any(job: Job) -> None:
+    """Pruning deleted the record of that generation, and nothing else tells that the next one descends from the first."""
+    tried = job.checkpoint(job.running(2))
+    for _ in range(4):
+        plan = job.boot(changes=("another plan",))
+        query = FakeQuery(job.store, plan.generation, batch=plan.start_batches["delays"])
+        job.checkpoint(query, untried=("delays",))
+    job.clock.forward(2 * rules.LEFT_BEHIND_FOR.total_seconds())
+    query.run_batch()
+    job.checkpoint(query, untried=("delays",))
+    prune_thoroughly(job)
+    assert [manifest.id for manifest in manifests(job)] == [6, 5, tried.id]
+    for manifest in manifests(job)[:2]:
+        job.store.delete_many([f"{manifest.queries[0].path}/commits/{number}" for number in (1, 2)])
+
+    again = job.boot()
+
+    assert again.restored_from == tried.label
+
+
 def test_an_upload_that_takes_longer_than_the_grace_time_loses_nothing(job: Job) -> None:
     query = a_long_history(job)
     query.run_batch()

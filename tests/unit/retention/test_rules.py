@@ -220,6 +220,32 @@ def test_a_record_stays_while_a_retained_checkpoint_needs_a_file_of_its_generati
     assert _kept(inventory) == "it describes the generation"
 
 
+@pytest.mark.parametrize(
+    ("generation", "reason"),
+    [
+        pytest.param(3, None, id="before the retained checkpoint"),
+        pytest.param(5, "it describes the generation", id="between it and the generation in use"),
+        pytest.param(6, None, id="on no way between them"),
+    ],
+)
+def test_a_record_stays_while_a_start_finds_a_retained_checkpoint_by_it(generation: int, reason: str | None) -> None:
+    parents = {3: None, 4: 3, 5: 4, 6: 5, 7: 5}
+    line = tuple(a_generation(number, parent_generation=parent) for number, parent in parents.items())
+    old = _in_use("offsets/5", path="generations/00000004/delays")
+    checkpoints = (
+        _a_retained_checkpoint(8, _in_use(path="generations/00000007/delays"), generation=7),
+        _a_retained_checkpoint(7, old, generation=4),
+    )
+
+    inventory = _an_inventory(
+        f"{layout.generation(generation)}/generation.json",
+        checkpoints=checkpoints,
+        generations=generations.Generations(line, 7),
+    )
+
+    assert _kept(inventory) == reason
+
+
 def test_a_record_stays_while_the_snapshot_it_claimed_is_not_deleted() -> None:
     known = generations.Generations((a_generation(1, claimed="s3://b/sp"), a_generation(2)), 2)
 

@@ -47,6 +47,19 @@ class Generations:
         """Return a usable generation's record by number."""
         return next((record for record in self.records if record.generation == number), None)
 
+    def ancestors(self, *, since: int) -> tuple[int, ...]:
+        """Return the numbers of the generations that the one in use descends from, newest first, as far as records tell.
+
+        Args:
+            since: The oldest number that counts.
+        """
+        line: list[int] = []
+        record = self.current
+        while record is not None and record.parent_generation is not None and record.parent_generation >= since:
+            line.append(record.parent_generation)
+            record = self.record(record.parent_generation)
+        return tuple(line)
+
 
 def read_all(store: ObjectStore, *, above: int = 0) -> Generations:
     """Read every generation's record. Cost: one listing, one HEAD, and one GET per generation.

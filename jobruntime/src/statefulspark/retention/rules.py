@@ -348,6 +348,8 @@ class _Rules:
             }
         needed = {number for key in named | left_files if (number := _generation_of(key)) is not None}
         needed |= {claimed.generation for claimed in inventory.generations.records if claimed.claimed}
+        # A start finds the retained checkpoints along the records of the generations in between.
+        needed |= set(inventory.generations.ancestors(since=min(needed, default=current)))
         leftovers = frozenset(info.key for info in inventory.leftovers)
         blocked = blocked or (newest is None and current in inventory.generations.unreadable)
         return cls(
