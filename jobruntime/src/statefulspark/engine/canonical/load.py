@@ -119,16 +119,15 @@ def _import_query(
     if query.batch_id < 0 or not original.operators:
         return query
     document = read_document(state_import.source, original)
-    ids = state_import.operators.get(query.uid) or {
-        operator.operator_id: operator.operator_id for operator in document.operators
-    }
+    unmoved = {operator.operator_id: operator.operator_id for operator in document.operators}
+    ids = state_import.operators.get(query.uid, unmoved)
     restored_operators = [
         (ids[operator.operator_id], operator) for operator in document.operators if operator.operator_id in ids
     ]
-    if not restored_operators:
-        return query
     partitions = state_import.partitions.get(query.uid) or max(operator.partitions for operator in original.operators)
     engine_files.set_partitions(state_import.store, query, partitions)
+    if not restored_operators:
+        return query
     groups = state_import.key_groups.get(query.uid, {})
     folder = tasks.QueryFolder(
         state_import.source.store.uri, state_import.source.key(original, "")[:-1], state_import.options

@@ -1,0 +1,53 @@
+"""Imports of canonical state that need no Spark: of a query whose operators have no place in the job (A.60, A.167)."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from manifests import a_query, an_operator
+from statefulspark.canonical import documents
+from statefulspark.checkpoint import transfer
+from statefulspark.engine.canonical import load
+from statefulspark.storage import StorageOptions
+from statefulspark.testing import stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class _NoSpark:
+    """A session that can be set, and do nothing else."""
+
+    def __init__(self) -> None:
+        self.conf = SimpleNamespace(set=lambda _name, _value: None)
+        self.sparkContext = SimpleNamespace(setLocalProperty=lambda _name, _value: None)
+
+    def newSession(self) -> _NoSpark:  # noqa: N802 - Spark's name
+        return self
+
+
+@pytest.mark.parametrize("partitions", [{}, {"q": 5}], ids=["as before", "another number"])
+def test_a_query_all_of_whose_operators_are_dropped_is_restored_without_their_state(partitions: dict[str, int]) -> None:
+    """It was refused with `ClosureIncomplete`: its operators were taken for ones that have not moved."""
+    store = stores.MemoryStore("memory://bucket")
+    original = a_query("q", an_operator("mean", partitions=3), path="files/q", files=[documents.QUERY_DOCUMENT])
+    document = documents.QueryDocument(
+        uid="q", batch_id=3, operators=(documents.CanonicalOperator(uid="mean", operator_id=0, name="tws"),)
+    )
+    store.write(f"savepoints/one/files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
+    skeleton = a_query("q", files=["offsets/3", "commits/3"])
+    conf = {"spark.sql.shuffle.partitions": "3"}
+    store.write(f"{skeleton.path}/offsets/3", f"v1\n{json.dumps({'conf': conf})}\n-".encode())
+    place = transfer.SnapshotLocation(store, "savepoints/one")
+    work = load.StateImport(
+        store, "memory://bucket", place, [original], StorageOptions(), operators={"q": {}}, partitions=partitions
+    )
+
+    queries = load.import_state(cast("SparkSession", _NoSpark()), work, [skeleton])
+
+    assert queries == (skeleton,)
+    pinned = json.loads(store.read(f"{skeleton.path}/offsets/3").split(b"\n")[1])["conf"]
+    assert pinned == {"spark.sql.shuffle.partitions": str(partitions.get("q", 3))}, "operators that are added get it"
