@@ -220,10 +220,16 @@ def _deduplicated_then_joined(rig: Rig) -> DataFrame:
     return left.join(right, (left.k == right.k2) & (left.v % 10 == right.v2 % 10))
 
 
+def _aggregated_over_all(rig: Rig) -> DataFrame:
+    return rig.source().groupBy().agg(sql.sum("v"), sql.max("n"), sql.count("*"))
+
+
+_OF_ALL_ROWS = "an aggregation of all rows"
 QUERIES: dict[str, tuple[Callable[[Rig], DataFrame], str]] = {
     "keyed state and an aggregation of Spark's": (_keyed_then_aggregated, "update"),
     "a processor of Spark's on keyed state": (_with_processor, "update"),
     "a deduplication and a join of Spark's": (_deduplicated_then_joined, "append"),
+    _OF_ALL_ROWS: (_aggregated_over_all, "update"),
 }
 
 
@@ -268,7 +274,7 @@ def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_un
     (entry,) = plan.queries
     assert min(uninterrupted) == last + 1
     assert restored == uninterrupted
-    assert {one.partitions for one in entry.operators} == {3}
+    assert {one.partitions for one in entry.operators} == {1 if kind == _OF_ALL_ROWS else 3}
     assert {one.max_parallelism for one in entry.operators if one.uid == "all"} <= {64}
     assert verify.verify_queries(rig.store, [entry]).ok
 

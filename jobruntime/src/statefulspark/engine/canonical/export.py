@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from statefulspark.storage import StorageOptions
 
-WIDE = "family_{}"
+_COLUMN = "family_{}"
+"""Column of a family by its place: the names of two may differ by case only, or one may be that of another column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +190,18 @@ def _export_store(
         (family.name, documents.family_folder(operator.uid, number, store, family.name))
         for number, family in enumerate(families.fields)
     )
-    parts_by_family: dict[str, list[documents.ParquetFile]] = {name: [] for name, _ in folders}
-    for result in _run(frame.coalesce(work.parallelism), tasks.FamilyExport(work.query_folder(query), folders)):
-        part = documents.ParquetFile.model_validate_json(cast("str", result["part"]))
-        parts_by_family[cast("str", result["family"])].append(part)
-    partition_key = frame.schema[state_tables.PARTITION_KEY].dataType
+    partition_key = frame.schema.fields[0].dataType
     if not state_tables.fits_parquet(partition_key) and cast("spark_types.StructType", partition_key).fields:
         raise errors.SpecRejectedError(
             "StateTypeUnsupported",
             f"Operator {operator.uid!r} of query {query.uid!r} is grouped by {partition_key.simpleString()}, which Parquet "
             "cannot store in columns. Take a native savepoint.",
         )
+    placed = frame.toDF(state_tables.PARTITION_KEY, *map(_COLUMN.format, range(len(folders))))
+    parts_by_family: dict[str, list[documents.ParquetFile]] = {name: [] for name, _ in folders}
+    for result in _run(placed.coalesce(work.parallelism), tasks.FamilyExport(work.query_folder(query), folders)):
+        part = documents.ParquetFile.model_validate_json(cast("str", result["part"]))
+        parts_by_family[cast("str", result["family"])].append(part)
     return documents.StoreState(
         name=store,
         partition_key=_json(partition_key),

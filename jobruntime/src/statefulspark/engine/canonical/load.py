@@ -285,7 +285,7 @@ def _family_store(session: SparkSession, folder: tasks.QueryFolder, store: docum
             frames.append(rows.select(*columns))
     result = frames[0]
     for frame in frames[1:]:
-        result = result.unionByName(frame)
+        result = result.union(frame)  # Names of families may differ by case only.
     return result
 
 

@@ -78,7 +78,8 @@ def read_store(
     reader = _package(session).StateReader
     raw = reader.read(session._jsparkSession, root, batch_id, operator_id, store)
     partition_key = cast("dict[str, list[dict[str, object]]]", json.loads(raw.schema().json()))["fields"][0]
-    schema = spark_types.StructType([spark_types.StructField.fromJson(partition_key), *families.fields])
+    distinct_key = _distinct(spark_types.StructField.fromJson(partition_key).dataType)
+    schema = spark_types.StructType([spark_types.StructField(PARTITION_KEY, distinct_key), *families.fields])
     return DataFrame(reader.unpack(session._jsparkSession, raw, schema.json()), session)
 
 

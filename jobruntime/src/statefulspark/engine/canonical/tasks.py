@@ -177,12 +177,12 @@ class FamilyExport:
     flush_bytes: int = parts.FLUSH_BYTES
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write parts of `partition_key`, a column per family; yield a JSON text per part."""
+        """Write parts of `partition_key` and a column per family, in the order of `folders`; yield a JSON text per part."""
         collected: dict[str, list[pa.Table]] = {}
         ordinal, size_bytes, written = _task_number() << 40, 0, 0
         for batch in batches:
-            for family, _ in self.folders:
-                table = _family_rows(batch, family, ordinal)
+            for position, (family, _) in enumerate(self.folders, start=1):
+                table = _family_rows(batch.column(0), batch.column(position), ordinal)
                 if table.num_rows:
                     collected.setdefault(family, []).append(table)
             ordinal += batch.num_rows
@@ -203,14 +203,12 @@ class FamilyExport:
         return _results(results)
 
 
-def _family_rows(batch: pa.RecordBatch, family: str, first: int) -> pa.Table:
-    numbered = pa.table(
-        {
-            state_tables.PARTITION_KEY: batch.column(0),
-            state_tables.ORDINAL: pa.array(range(first, first + batch.num_rows), pa.int64()),
-            "family": batch.column(family),
-        }
-    )
+def _family_rows(partition_keys: pa.Array, family: pa.Array, first: int) -> pa.Table:
+    """Return the rows of a family. Parquet has no struct without fields, as which Spark has the key of a single group."""
+    ordinals = pa.array(range(first, first + len(family)), pa.int64())
+    numbered = pa.table({state_tables.ORDINAL: ordinals, "family": family})
+    if partition_keys.type.num_fields:
+        numbered = numbered.add_column(0, state_tables.PARTITION_KEY, partition_keys)
     table = numbered.filter(numbered.column("family").is_valid()).combine_chunks()
     pairs = table.column("family")
     sides = pairs.combine_chunks() if isinstance(pairs, pa.ChunkedArray) else pairs
@@ -282,7 +280,11 @@ class ReadFamily:
         store = self.folder.store()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from parts.read(store, self.folder.path, self.files[number]).to_batches(max_chunksize=10_000)
+                table = parts.read(store, self.folder.path, self.files[number])
+                if state_tables.PARTITION_KEY not in table.column_names:
+                    single_group = pa.array([{}] * table.num_rows, pa.struct([]))
+                    table = table.add_column(0, state_tables.PARTITION_KEY, single_group)
+                yield from table.to_batches(max_chunksize=10_000)
 
 
 @dataclass(frozen=True, slots=True)
