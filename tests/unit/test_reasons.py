@@ -56,7 +56,8 @@ _CODES = {
     """,
     ExitCode.INCOMPATIBLE_STATE: """
         AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState
-        OperatorsAmbiguous OutputModeChanged OutputRepeated SinkAhead SinkOfAnotherJob SinkOpenedElsewhere SinkTaken
+        OperatorsAmbiguous OutputModeChanged OutputRepeated PartitionsChanged SinkAhead SinkOfAnotherJob
+        SinkOpenedElsewhere SinkTaken
         SourcesAmbiguous SparkOlderThanState StateAbsent StateKeyTypeIncompatible
         StateModeIncompatible StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
     """,

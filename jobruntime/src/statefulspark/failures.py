@@ -144,6 +144,7 @@ _BY_REASON = {
     "MaxParallelismExceeded": ExitCode.INCOMPATIBLE_STATE,
     "OperatorsAmbiguous": ExitCode.INCOMPATIBLE_STATE,
     "OutputModeChanged": ExitCode.INCOMPATIBLE_STATE,
+    "PartitionsChanged": ExitCode.INCOMPATIBLE_STATE,
     "SourcesAmbiguous": ExitCode.INCOMPATIBLE_STATE,
     "SparkOlderThanState": ExitCode.INCOMPATIBLE_STATE,
     "TimeZoneChanged": ExitCode.INCOMPATIBLE_STATE,

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from fakehooks import Bookmarks
+from manifests import a_query, an_operator
 from plannedqueries import a_planned_operator, a_planned_query
 from restores import a_restore
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import declaration, errors, storage
-from statefulspark.checkpoint import plans, progress
+from statefulspark.checkpoint import plans, progress, transfer
 from statefulspark.contract import api, config
-from statefulspark.contract.manifest import MasterStateEntry
+from statefulspark.contract.manifest import MasterStateEntry, SnapshotFormat
 from statefulspark.driver.running import hooks
 from statefulspark.driver.starting import check, start, start_parts
 from statefulspark.hooks import HookDefinition
 from statefulspark.job import Job as JobFile
 from statefulspark.operators import functions
 from statefulspark.planning import carry
+from statefulspark.recovery import plan
 from statefulspark.testing import stores
 
 if TYPE_CHECKING:
@@ -205,6 +207,34 @@ def test_what_may_take_long_is_told_with_a_count_that_gets_to_its_end(
     assert list(told) == steps
     assert all(counts[-1].done == counts[-1].total for counts in told.values() if counts)
     assert [step for step in steps if told[step] and told[step][-1].total] == steps[1:]
+
+
+@pytest.mark.parametrize("written_as", SnapshotFormat)
+def test_one_group_of_all_rows_takes_another_number_of_partitions_from_a_canonical_savepoint_alone(
+    written_as: SnapshotFormat,
+) -> None:
+    """Spark's repartition would move it to where it is not looked for; an import does not."""
+    world = a_root_with_a_checkpoint(a_restore(snapshot="checkpoint:1", nonce="wish"))
+    limit = {"name": "globalLimit"}
+    query = a_query("delays", an_operator("mean"), an_operator("globalLimit-1", 1, **limit))
+    found = replace(start.find(("delays",), world.job_config, world.unclaimed), queries=(query,))
+    assert found.restored is not None
+    manifest = found.restored.model_copy(update={"format": written_as})
+    place = transfer.SnapshotLocation(world.job.store, "savepoints/one")
+    found = replace(found, source=plan.Candidate("one", (query,), place, manifest=manifest))
+    built = a_built_job("delays", KEYED, a_planned_operator(None, 1, **limit))
+    asked = replace(built.queries[0], planned=replace(built.queries[0].planned, partitions=4))
+
+    def compared() -> start_parts.Comparison:
+        again = replace(built, queries=(asked,))
+        return start.compare(world.job_config, world.unclaimed, NO_SESSION, found, again)
+
+    if written_as is SnapshotFormat.CANONICAL:
+        assert compared().changes["delays"].partitions == 4
+        return
+    with pytest.raises(errors.SpecRejectedError, match="globalLimit-1") as refused:
+        compared()
+    assert refused.value.reason == "PartitionsChanged"
 
 
 def test_a_job_without_the_hook_whose_state_it_has_is_refused_by_both() -> None:

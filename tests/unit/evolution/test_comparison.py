@@ -453,8 +453,49 @@ def test_state_of_the_first_batch_is_compared() -> None:
 
 
 def test_partitions_are_those_of_the_operator_that_has_most() -> None:
-    assert comparison.partitions_of(_in_the_cut()) == 0
-    assert comparison.partitions_of(_in_the_cut(an_operator("a", partitions=3), an_operator("b", 1, partitions=2))) == 3
+    assert plans.partitions_of(_in_the_cut()) == 0
+    assert plans.partitions_of(_in_the_cut(an_operator("a", partitions=3), an_operator("b", 1, partitions=2))) == 3
+
+
+_OF_ALL_ROWS = [
+    pytest.param(("stateStoreSave", ""), id="an aggregation without a key"),
+    pytest.param(("globalLimit", None), id="a limit"),
+]
+
+
+@pytest.mark.parametrize("of_all_rows", _OF_ALL_ROWS)
+def test_one_group_of_all_rows_goes_on_where_it_is_whatever_number_of_partitions_is_set(
+    of_all_rows: tuple[str, str | None],
+) -> None:
+    """Each restart asked Spark to repartition it to the number that it had, which Spark refuses."""
+    name, key = of_all_rows
+    alone = _in_the_cut(an_operator(f"{name}-0", name=name, key=key, partitions=1))
+    planned = _planned(a_planned_operator(None, name=name, key=key), partitions=4)
+
+    (found,) = comparison.compare([alone], [planned], label="checkpoint 7")
+
+    comparison.require_spreadable([found])
+    assert found.is_empty
+
+
+@pytest.mark.parametrize("of_all_rows", _OF_ALL_ROWS)
+def test_one_group_of_all_rows_is_not_moved_with_other_state(of_all_rows: tuple[str, str | None]) -> None:
+    """Spark moves it to the partition of its hash, and looks for it in the first one: it began to count at zero."""
+    name, key = of_all_rows
+    group = an_operator(f"{name}-1", 1, name=name, key=key, partitions=1)
+    cut = _in_the_cut(an_operator("a"), group)
+    keyed, nameless = a_planned_operator("a"), a_planned_operator(None, 1, name=name, key=key)
+
+    kept = comparison.evolve(cut, _planned(keyed, nameless, partitions=4))
+    dropped = comparison.evolve(cut, _planned(keyed, partitions=4))
+    as_it_was = comparison.evolve(cut, _planned(keyed, nameless, partitions=2))
+
+    comparison.require_spreadable([dropped, as_it_was])
+    with pytest.raises(
+        errors.SpecRejectedError, match=rf"'{name}-1' of query 'q' .*partitions=4\. .* set it to 2\."
+    ) as refused:
+        comparison.require_spreadable([kept])
+    assert refused.value.reason == "PartitionsChanged"
 
 
 def _engines(*keys: str | None) -> tuple[OperatorEntry, ...]:

@@ -41,6 +41,12 @@ def schema_paths(metadata: sparklog.OperatorMetadata, store: str) -> tuple[str, 
     return tuple(path for path in metadata.schema_paths if f"/_stateSchema/{store}/" in path)
 
 
+def pinned_partitions(store: ObjectStore, query: QueryEntry) -> int:
+    """Return the number of state partitions in the offsets of a query's batch."""
+    key = f"{query.path}/offsets/{query.batch_id}"
+    return sparklog.pinned_partitions(store.read(key), f"{store.uri}/{key}") or 1
+
+
 def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> None:
     """Write the number of state partitions into offsets and operator metadata of a generation that is not in use.
 

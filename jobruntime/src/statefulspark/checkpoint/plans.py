@@ -154,6 +154,16 @@ def declared(planned: PlannedQuery, path: str) -> QueryEntry:
     )
 
 
+def has_one_group(operator: OperatorEntry) -> bool:
+    """Tell whether all rows are one group of an operator; Spark keeps it in the first partition, whatever their number."""
+    return operator.key == "" or operator.name == "globalLimit"
+
+
+def partitions_of(query: QueryEntry) -> int:
+    """Return over how many partitions a query's state is spread, 0 if none of it is."""
+    return max((operator.partitions for operator in query.operators if not has_one_group(operator)), default=0)
+
+
 def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:
     """Return the number of key groups in restored state of keyed operators of this runtime, by uid; None if unknown."""
     return {

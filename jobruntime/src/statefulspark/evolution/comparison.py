@@ -110,7 +110,7 @@ class Evolution:
             sentences += [f"{uid}: sources have another order"] if old_order != sorted(old_order) else []
         if self.partitions:
             sentences.append(
-                f"{uid}: state is spread over {self.partitions} partitions instead of {partitions_of(self.query)}"
+                f"{uid}: state is spread over {self.partitions} partitions instead of {plans.partitions_of(self.query)}"
             )
         if self.is_begun_anew:
             sentences.append(
@@ -212,6 +212,31 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery, *, is_begun_anew: boo
     )
 
 
+def require_spreadable(evolutions: Iterable[Evolution]) -> None:
+    """Refuse another number of partitions for state that Spark would move to where it is not looked for.
+
+    Spark's repartition (4.2.0) moves a group by the hash of its key. It does so with the one group of all rows, too, which
+    its operator looks for in the first partition: it would begin with empty state, and nothing would say so.
+
+    Args:
+        evolutions: The changes of queries whose state Spark repartitions; a canonical savepoint is not among them.
+
+    Raises:
+        SpecRejectedError: `PartitionsChanged`, naming the operator and both numbers.
+    """
+    for evolution in evolutions:
+        for operator in evolution.query.operators:
+            is_kept = operator.operator_id in evolution.operators
+            if evolution.partitions is not None and is_kept and plans.has_one_group(operator):
+                raise errors.SpecRejectedError(
+                    "PartitionsChanged",
+                    f"The state of {_where(evolution.query, operator)} is one group of all rows, which cannot be moved with "
+                    f"the rest of the state to {parallelism.SHUFFLE_PARTITIONS}={evolution.partitions}. Leave the setting "
+                    f"out, or set it to {plans.partitions_of(evolution.query)}. The canonical savepoint of an aggregation "
+                    "can be restored with another number.",
+                )
+
+
 def require_state_for_all(evolutions: Iterable[Evolution], planned: Iterable[plans.PlannedQuery], label: str) -> None:
     """Refuse to start a query, an operator or a source without state, as a rollback must: the job has run with all of them.
 
@@ -234,11 +259,6 @@ def require_state_for_all(evolutions: Iterable[Evolution], planned: Iterable[pla
             f"{label} holds no state of {', '.join(absent)}. This version of the job ran with that state, and a later "
             "version without it wrote the snapshot. Restore an older snapshot, which has the state, by name.",
         )
-
-
-def partitions_of(query: QueryEntry) -> int:
-    """Return how many partitions a query's state has, 0 if it has none."""
-    return max((operator.partitions for operator in query.operators), default=0)
 
 
 def _pairs(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[tuple[OperatorEntry, plans.PlannedOperator], ...]:

@@ -46,7 +46,7 @@ def changed_partitions(query: QueryEntry, planned: plans.PlannedQuery) -> int | 
         query: The restored query.
         planned: The query as it would run, with the requested number.
     """
-    present = max((operator.partitions for operator in query.operators), default=0)
+    present = plans.partitions_of(query)
     return planned.partitions if planned.partitions is not None and present not in (0, planned.partitions) else None
 
 

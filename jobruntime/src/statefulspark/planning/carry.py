@@ -147,8 +147,7 @@ class Carrier:
                 stream.frame,
                 stream.mode,
                 spark_session.hadoop_uri(scratch.uri),
-                partitions=comparison.partitions_of(entry)
-                or state_partitions(self.session, self.store, entry.path, entry.batch_id),
+                partitions=state_partitions(self.session, self.store, entry.path, entry.batch_id),
                 operators={operator.operator_id for operator in change.added},
             )
             # Copy it to the paths that the restored batch expects, and add its ids to the commit log.

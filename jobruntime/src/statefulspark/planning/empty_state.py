@@ -78,7 +78,10 @@ def run(frame: DataFrame, mode: str, root: str, *, partitions: int, operators: C
         ids_by_operator = {operator: ids for operator, ids in _ids(incremental.executedPlan()) if operator in operators}
     finally:
         coordinator.deactivateInstances(incremental.runId())
-    missing = sorted(set(operators) - {number for number, ids in ids_by_operator.items() if len(ids) == partitions})
+    # An operator with one group of all rows has one partition.
+    missing = sorted(
+        set(operators) - {number for number, ids in ids_by_operator.items() if len(ids) in (1, partitions)}
+    )
     if missing:
         raise errors.StateUnknownError(
             "EmptyStateFailed",

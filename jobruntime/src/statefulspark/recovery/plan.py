@@ -295,10 +295,7 @@ class StartPlan(RestoredState):
 
     def partitions_of(self, query_uid: str) -> int:
         """Return how many partitions the restored state of a query has; 0 if it has none."""
-        partitions = [
-            operator.partitions for query in self.queries if query.uid == query_uid for operator in query.operators
-        ]
-        return max(partitions, default=0)
+        return max((plans.partitions_of(query) for query in self.queries if query.uid == query_uid), default=0)
 
     def key_groups_of(self, query_uid: str) -> dict[str, int]:
         """Return how many key groups the restored operators of a query have, by uid.

@@ -302,6 +302,7 @@ def compare(
     sink_comparison.require_contained(job_config, root, start_plan, outputs)
     declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
     compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}
+    comparison.require_spreadable(load.without_partitions(compared, start_plan).values())
     return Comparison(root, spark, start_plan, built, compared)
 
 

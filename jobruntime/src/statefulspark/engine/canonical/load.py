@@ -124,7 +124,7 @@ def _import_query(
     restored_operators = [
         (ids[operator.operator_id], operator) for operator in document.operators if operator.operator_id in ids
     ]
-    partitions = state_import.partitions.get(query.uid) or max(operator.partitions for operator in original.operators)
+    partitions = state_import.partitions.get(query.uid) or engine_files.pinned_partitions(state_import.store, query)
     engine_files.set_partitions(state_import.store, query, partitions)
     if not restored_operators:
         return query
