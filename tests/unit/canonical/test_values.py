@@ -82,6 +82,21 @@ def test_a_column_comes_back_as_it_was_in_the_plainest_type_that_holds_it(
     assert repr(back) == repr(column)
 
 
+@pytest.mark.parametrize("levels", [32, 33, 60, 150])
+@pytest.mark.parametrize("kind", [list, dict, tuple])
+def test_a_value_that_nests_deeper_than_parquet_is_read_comes_back(kind: type, levels: int) -> None:
+    """A savepoint with such a value was complete, and no start could read it."""
+    around = {list: lambda value: [value], dict: lambda value: {"k": value}, tuple: lambda value: (value,)}[kind]
+    value: object = 1
+    for _ in range(levels):
+        value = around(value)
+
+    found, back = through_parquet([value, None])
+
+    assert (found == "msgpack") is (levels > 32)
+    assert back == [value, None]
+
+
 _LEAVES = (
     some.none() | some.booleans() | some.integers() | some.floats(allow_nan=False) | some.text() | some.binary()
     | some.dates() | some.datetimes().map(lambda moment: moment.replace(fold=0)) | some.uuids()

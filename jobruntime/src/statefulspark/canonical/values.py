@@ -31,6 +31,8 @@ Shape = str | list["Shape"]
 
 _IN_ZONE = "datetime:"
 """Points in time of one zone; its name follows."""
+_MOST_LEVELS = 32
+"""Parquet is read to a depth of 100, and a level of lists or maps takes two."""
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _PLAIN: dict[str, pa.DataType] = {
     NULL: pa.bool_(),
@@ -49,13 +51,18 @@ _PLAIN: dict[str, pa.DataType] = {
 }
 
 
-def infer(values: Sequence[object]) -> Shape:
-    """Choose an encoding that writes a column without loss."""
+def infer(values: Sequence[object], levels: int = _MOST_LEVELS) -> Shape:
+    """Choose an encoding that writes a column without loss; values that nest more levels than these are msgpack."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) != 1:
         return MSGPACK if kinds else NULL
-    find = _INFER.get(kinds.pop())
-    return MSGPACK if find is None else find([value for value in values if value is not None])
+    kind, present = kinds.pop(), [value for value in values if value is not None]
+    if kind not in _NESTED:
+        return _INFER[kind](present) if kind in _INFER else MSGPACK
+    name, columns_of = _NESTED[kind]
+    columns = columns_of(present) if levels else None
+    children = [MSGPACK] if columns is None else [infer(column, levels - 1) for column in columns]
+    return MSGPACK if MSGPACK in children else [name, *children]
 
 
 def _infer_int(values: Sequence[object]) -> Shape:
@@ -99,26 +106,27 @@ def _infer_decimal(values: Sequence[object]) -> Shape:
     return f"decimal:{-exponent}"
 
 
-def _infer_tuple(values: Sequence[object]) -> Shape:
-    tuples = cast("Sequence[tuple[object, ...]]", values)
-    if len({len(value) for value in tuples}) != 1 or not tuples[0]:
-        return MSGPACK
-    return _nested("tuple", [infer(column) for column in zip(*tuples, strict=True)])
+def _tuple_columns(tuples: Sequence[tuple[object, ...]]) -> list[list[object]] | None:
+    is_even = len({len(value) for value in tuples}) == 1 and tuples[0]
+    return [list(column) for column in zip(*tuples, strict=True)] if is_even else None
 
 
-def _infer_list(values: Sequence[object]) -> Shape:
-    return _nested("list", [infer(list(itertools.chain.from_iterable(cast("Sequence[list[object]]", values))))])
+def _list_columns(lists: Sequence[list[object]]) -> list[list[object]]:
+    return [list(itertools.chain.from_iterable(lists))]
 
 
-def _infer_dict(values: Sequence[object]) -> Shape:
-    dicts = cast("Sequence[dict[object, object]]", values)
+def _dict_columns(dicts: Sequence[dict[object, object]]) -> list[list[object]] | None:
     if any(type(key) is not str for value in dicts for key in value):
-        return MSGPACK
-    return _nested("map", [infer([item for value in dicts for item in value.values()])])
+        return None
+    return [[item for value in dicts for item in value.values()]]
 
 
-def _nested(kind: str, children: list[Shape]) -> Shape:
-    return MSGPACK if MSGPACK in children else [kind, *children]
+_NESTED: dict[type, tuple[str, Callable[..., list[list[object]] | None]]] = {
+    tuple: ("tuple", _tuple_columns),
+    list: ("list", _list_columns),
+    dict: ("map", _dict_columns),
+}
+"""The name of a shape, and its columns of children; None if they differ too much."""
 
 
 _INFER: dict[type, Callable[[Sequence[object]], Shape]] = {
@@ -133,9 +141,6 @@ _INFER: dict[type, Callable[[Sequence[object]], Shape]] = {
     datetime.time: _infer_time,
     uuid.UUID: lambda _: "uuid",
     decimal.Decimal: _infer_decimal,
-    tuple: _infer_tuple,
-    list: _infer_list,
-    dict: _infer_dict,
 }
 
 
