@@ -10,9 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import statefulspark as ss
+from manifests import a_query
 from pyarrow import parquet
-from statefulspark import errors
-from statefulspark.canonical import documents
+from statefulspark import errors, storage
+from statefulspark.canonical import documents, parts, reading
+from statefulspark.checkpoint import transfer
 from statefulspark.cli import main
 from statefulspark.storage import StorageOptions
 
@@ -54,6 +56,38 @@ def test_a_key_and_a_limit_choose_rows(savepoint: Path) -> None:
     assert read(savepoint, uid="mean", state="total", limit=1) == _TOTAL[:1]
     assert read(savepoint, uid="stateStoreSave-0", key="2")[0]["value"] == {"k": 20}
     assert read(savepoint, uid="mean", state="total", key="nobody,2") == []
+
+
+@pytest.mark.parametrize(
+    ("keys", "asked"),
+    [
+        ({"key_1": ["a,b", "a", "a"], "key_2": [1, 1, None]}, ["a,b,1", "a,1", "a,null"]),
+        ({"key": ["a,b", "b", ""]}, ["a,b", "b", ""]),
+        (
+            {"key": [{"window": {"start": 1, "end": 2}, "carrier": "AA"}, {"window": None, "carrier": "AA"}, None]},
+            ["1,2,AA", "null,AA", "null"],
+        ),
+    ],
+    ids=["a comma in a column", "one column", "columns of an operator of Spark's"],
+)
+def test_each_key_is_found_by_its_columns_with_commas_between_them(
+    tmp_path: Path, keys: dict[str, list[object]], asked: list[str]
+) -> None:
+    store = storage.open_store(f"file://{tmp_path}", _LOCAL)
+    part = parts.write(store, "files/q", "canonical/own/part.parquet", pa.table({**keys, "value": [0, 1, 2]}))
+    family = documents.FamilyState(name="default", key="binary", value="binary", files=(part,))
+    own = documents.StoreState(name="default", partition_key="binary", families=(family,))
+    operator = documents.CanonicalOperator(uid="own", operator_id=0, name="own", stores=(own,))
+    document = documents.QueryDocument(uid="q", batch_id=0, operators=(operator,))
+    store.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
+
+    def found(key: str) -> list[object]:
+        wish = reading.StateSelection("own", key=key)
+        query = a_query("q", path="files/q")
+        table = reading.read_operator(transfer.SnapshotLocation(store), query, wish, "own")
+        return list(table.column("value").to_pylist())
+
+    assert [found(key) for key in asked] == [[0], [1], [2]]
 
 
 @pytest.mark.parametrize(

@@ -147,14 +147,13 @@ def _filtered(table: pa.Table, selection: StateSelection) -> pa.Table:
         return table
     names = [name for name in table.column_names if name == rows.KEY or name.startswith(f"{rows.KEY}_")]
     columns = [rowvalues.values(table.column(name), name) for name in names]
-    key_texts = selection.key.split(",") if len(names) > 1 else [selection.key]
-    mask = [[_key_text(part) for part in key] == key_texts for key in zip(*columns, strict=True)]
+    mask = [",".join(map(_key_text, key)) == selection.key for key in zip(*columns, strict=True)]
     return table.filter(pa.array(mask, pa.bool_()))
 
 
 def _key_text(part: object) -> str:
-    if isinstance(part, dict) and len(part) == 1:
-        return _key_text(next(iter(part.values())))
+    if isinstance(part, dict):
+        return ",".join(map(_key_text, part.values()))
     return "null" if part is None else str(part)
 
 
