@@ -19,7 +19,7 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import clock, errors
 from statefulspark.canonical import documents, engine_files, key_columns, skeleton
-from statefulspark.checkpoint import checksums, plans, progress, savepoint, transfer
+from statefulspark.checkpoint import checksums, listing, plans, progress, savepoint, transfer
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.engine.canonical import state_tables, tasks
@@ -265,8 +265,8 @@ def _finish(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...], 
     document = documents.QueryDocument(uid=query.uid, batch_id=query.batch_id, sources=positions, operators=states)
     work.target.store.write(f"{folder}/{documents.QUERY_DOCUMENT}", document.to_json(indent=1).encode())
     expected = [*copied, documents.QUERY_DOCUMENT, *(file.path for state in states for file in state.files)]
-    listing = {info.key[len(folder) + 1 :]: info for info in work.target.store.list(folder)}
-    missing = [path for path in expected if path not in listing]
+    present = listing.below(work.target.store, folder, expected)
+    missing = [path for path in expected if path not in present]
     if missing:
         raise errors.SnapshotCorruptError(
             "CopyIncomplete",
@@ -274,7 +274,7 @@ def _finish(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...], 
         )
     sums = {file.path: file.crc32 for file in query.files}
     files: tuple[FileEntry, ...] = tuple(
-        checksums.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(expected)
+        checksums.file_entry(path, present[path], crc32=sums.get(path)) for path in sorted(expected)
     )
     return query.model_copy(update={"path": folder_of(query), "files": files})
 
