@@ -202,7 +202,7 @@ def test_a_whole_number_of_partitions_is_what_was_asked_for(asked: int) -> None:
     assert parallelism.requested_partitions({parallelism.SHUFFLE_PARTITIONS: str(asked)}) == asked
 
 
-@pytest.mark.parametrize("asked", ["0", "-1", "many", "1.5", ""])
+@pytest.mark.parametrize("asked", ["0", "-1", "many", "1.5", "", "²", "9" * 5000])
 def test_any_other_number_of_partitions_is_refused_by_reason(asked: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match="must be a whole number, 1 or more") as refused:
         parallelism.requested_partitions({parallelism.SHUFFLE_PARTITIONS: asked})

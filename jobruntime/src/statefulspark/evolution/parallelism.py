@@ -7,6 +7,7 @@ key groups, so more partitions than groups are refused (A.66).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from statefulspark import errors
@@ -105,7 +106,7 @@ def requested_partitions(settings: Mapping[str, str]) -> int | None:
     text = settings.get(SHUFFLE_PARTITIONS)
     if text is None:
         return None
-    if not text.strip().isdigit() or int(text) < 1:
+    if re.fullmatch(r"[0-9]{1,9}", text.strip()) is None or int(text) < 1:
         raise errors.SpecRejectedError(
             "PartitionsInvalid", f"{SHUFFLE_PARTITIONS}={text!r} must be a whole number, 1 or more."
         )
