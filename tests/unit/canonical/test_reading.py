@@ -10,12 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import statefulspark as ss
-from manifests import a_query
+from manifests import a_query, an_operator
 from pyarrow import parquet
 from statefulspark import errors, storage
 from statefulspark.canonical import documents, parts, reading
 from statefulspark.checkpoint import transfer
 from statefulspark.cli import main
+from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.storage import StorageOptions
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "canonical"
@@ -56,6 +57,24 @@ def test_a_key_and_a_limit_choose_rows(savepoint: Path) -> None:
     assert read(savepoint, uid="mean", state="total", limit=1) == _TOTAL[:1]
     assert read(savepoint, uid="stateStoreSave-0", key="2")[0]["value"] == {"k": 20}
     assert read(savepoint, uid="mean", state="total", key="nobody,2") == []
+
+
+def test_a_declared_state_without_entries_is_read_as_an_empty_table(tmp_path: Path) -> None:
+    """It was refused as a state that does not exist, so whether a state could be read depended on what it held."""
+    store = storage.open_store(f"file://{tmp_path}", _LOCAL)
+    operator = documents.CanonicalOperator(uid="mean", operator_id=0, name="tws")
+    document = documents.QueryDocument(uid="q", batch_id=0, operators=(operator,))
+    store.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
+    states = (KeyedStateEntry(name="total", kind="ValueState", type="bigint"),)
+    query = a_query("q", an_operator("mean", states=states), path="files/q")
+
+    def found(state: str | None) -> pa.Table:
+        wish = reading.StateSelection("mean", state=state)
+        return reading.read_operator(transfer.SnapshotLocation(store), query, wish, "mean")
+
+    assert (found("total").num_rows, found(None).num_rows) == (0, 0)
+    with pytest.raises(errors.SpecRejectedError, match=r"these states: total; it has no state 'sum'"):
+        found("sum")
 
 
 @pytest.mark.parametrize(

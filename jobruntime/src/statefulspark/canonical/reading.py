@@ -100,8 +100,9 @@ def read_operator(
         return (_filtered(table, selection) for table in tables)
 
     if operator.is_keyed:
-        # A state that was not migrated in all of its key groups is there once for each type.
-        name = _choose({state.name: state.name for state in operator.states}, selection)
+        # A state without entries has no files, and one that was not migrated in all key groups is there once for each type.
+        declared = (state for entry in query.operators if entry.uid == uid for state in entry.states or ())
+        name = _choose({state.name: state.name for state in (*declared, *operator.states)}, selection)
         chosen = (state for state in operator.states if state.name == name)
         tables = (_for_display(table, state) for state in chosen for table in read(state.files))
     else:
