@@ -13,10 +13,11 @@ import statefulspark as ss
 from manifests import a_query, an_operator
 from pyarrow import parquet
 from statefulspark import errors, storage
-from statefulspark.canonical import documents, parts, reading
+from statefulspark.canonical import documents, parts, reading, rows
 from statefulspark.checkpoint import transfer
 from statefulspark.cli import main
 from statefulspark.contract.manifest import KeyedStateEntry
+from statefulspark.state import kinds, valuestate
 from statefulspark.storage import StorageOptions
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "canonical"
@@ -75,6 +76,50 @@ def test_a_declared_state_without_entries_is_read_as_an_empty_table(tmp_path: Pa
     assert (found("total").num_rows, found(None).num_rows) == (0, 0)
     with pytest.raises(errors.SpecRejectedError, match=r"these states: total; it has no state 'sum'"):
         found("sum")
+
+
+@pytest.mark.parametrize(
+    ("type_text", "of_parts", "shown"),
+    [
+        ("any", ([1, 2], [None]), [1, 2, None]),
+        (
+            "record<at:int,of:str>",
+            ([(1, None), (2, None)], [(3, "x")]),
+            [{"at": 1, "of": None}, {"at": 2, "of": None}, {"at": 3, "of": "x"}],
+        ),
+        ("any", ([[None]], [[1.5], None]), [[None], [1.5], None]),
+        ("any", ([{"a": None}], [{"a": 1}]), [[("a", None)], [("a", 1)]]),
+        ("any", ([1], ["x"]), ["1", "x"]),
+        ("any", ([[1]], [["x"], [None]]), ["[1]", '["x"]', "[null]"]),
+    ],
+    ids=["a value", "a field of a record", "an element", "an entry of a dict", "two types", "two types of elements"],
+)
+def test_a_part_without_values_does_not_change_the_type_of_the_others(
+    tmp_path: Path, type_text: str, of_parts: tuple[list[object], ...], shown: list[object]
+) -> None:
+    """A column became text as soon as one of its parts had nothing but None, as parts of small state often do."""
+    store = storage.open_store(f"file://{tmp_path}", _LOCAL)
+    meta = kinds.StateMeta("s", valuestate.VALUE, type_text, has_ttl=False)
+    files = tuple(
+        parts.write(
+            store,
+            "files/q",
+            f"canonical/mean/part-{number}.parquet",
+            rows.make_table(meta, [("k", None, value, 0) for value in values], 1),
+        )
+        for number, values in enumerate(of_parts)
+    )
+    state = documents.KeyedState(name="s", kind="ValueState", type=type_text, files=files)
+    operator = documents.CanonicalOperator(
+        uid="mean", operator_id=0, name="tws", key_types=("string",), states=(state,)
+    )
+    document = documents.QueryDocument(uid="q", batch_id=0, operators=(operator,))
+    store.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
+
+    wish = reading.StateSelection("mean")
+    table = reading.read_operator(transfer.SnapshotLocation(store), a_query("q", path="files/q"), wish, "mean")
+
+    assert table.column("value").to_pylist() == shown
 
 
 @pytest.mark.parametrize(

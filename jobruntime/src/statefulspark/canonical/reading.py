@@ -165,13 +165,30 @@ def _for_display(table: pa.Table, state: documents.KeyedState | None = None) -> 
     for index, field in enumerate(table.schema):
         declared = typetext.UNKNOWN if state is None else type_of_column(state, field.name)
         column, written = table.column(index), (field.metadata or {}).get(values.METADATA_KEY)
-        if written is not None and json.loads(written) == values.MSGPACK:
+        shape: values.Shape = json.loads(written) if written is not None else ""
+        shown = _type_with_nulls(column.type, shape)
+        if shown != column.type:
+            column = pa.chunked_array([pa.array(column.to_pylist(), shown)])
+        if shape == values.MSGPACK:
             decoded = values.read_array(column, values.MSGPACK)
             column = pa.chunked_array([[jsontext.dumps(name_parts(value, declared)) for value in decoded]], pa.string())
         elif (named := name_fields(column.type, declared)) != column.type:
             column = pa.chunked_array([chunk.view(named) for chunk in column.chunks], named)
         table = table.set_column(index, field.name, column)
     return table.replace_schema_metadata(None)
+
+
+def _type_with_nulls(kind: pa.DataType, shape: values.Shape) -> pa.DataType:
+    """Return the type of a column whose parts without any value fit those of other files, whatever type these have."""
+    if isinstance(shape, str):
+        return pa.null() if shape == values.NULL else kind
+    name, *children = shape
+    if name == "tuple":
+        fields = zip(kind, children, strict=True)
+        return pa.struct([field.with_type(_type_with_nulls(field.type, child)) for field, child in fields])
+    if name == "list":
+        return pa.list_(_type_with_nulls(kind.value_type, children[0]))
+    return pa.map_(kind.key_type, _type_with_nulls(kind.item_type, children[0]))
 
 
 def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
@@ -187,10 +204,10 @@ def _concatenated(tables: list[pa.Table]) -> pa.Table:
     """Concatenate parts; a column with different types in them becomes JSON text, one that a part lacks is null there."""
     if not tables:
         return pa.table({})
-    types: dict[str, set[str]] = {}
+    fields: dict[str, list[pa.Field]] = {}
     for field in itertools.chain.from_iterable(table.schema for table in tables):
-        types.setdefault(field.name, set()).add(str(field.type))
-    mixed = {name for name, of_parts in types.items() if len(of_parts) > 1}
+        fields.setdefault(field.name, []).append(field)
+    mixed = {name for name, of_parts in fields.items() if not _fit(of_parts)}
     bare = []
     for table in tables:
         columns = dict(zip(table.column_names, table.columns, strict=True))
@@ -200,6 +217,14 @@ def _concatenated(tables: list[pa.Table]) -> pa.Table:
                 columns[name] = pa.array(texts, pa.string())
         bare.append(pa.table(columns))
     return pa.concat_tables(bare, promote_options="default")
+
+
+def _fit(fields: Sequence[pa.Field]) -> bool:
+    try:
+        pa.unify_schemas([pa.schema([field]) for field in fields])
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
