@@ -30,7 +30,8 @@ from statefulspark.storage import StorageOptions
 @contextlib.contextmanager
 def engine() -> Iterator[SparkSession]:
     """Start Spark on this machine, or use the session that already runs in this process."""
-    running = SparkSession.getActiveSession()
+    # The session of another thread is not active in this one, and would be ended as if it were ours.
+    running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if running is not None:
         yield running
         return
