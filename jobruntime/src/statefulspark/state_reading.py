@@ -50,7 +50,8 @@ def read_state(
         sources `state`, `mode`, `subtask` and `element`.
 
     Raises:
-        InvalidArgumentError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark.
+        InvalidArgumentError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark,
+            or a Spark that runs in this process without the classes of this product.
         SnapshotCorruptError: A file is missing or damaged.
     """
     from statefulspark.canonical import reading

@@ -13,12 +13,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 
+from py4j.java_gateway import JavaPackage
 from pyspark.sql import SparkSession
 
 from statefulspark import errors, storage
 from statefulspark.checkpoint import progress, savepoint, transfer, verify
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.engine import gateway, settings
+from statefulspark.engine import session as spark_session
 from statefulspark.engine.canonical import export
 from statefulspark.evolution import rewrite
 from statefulspark.packs import names as packs
@@ -29,10 +31,15 @@ from statefulspark.storage import StorageOptions
 
 @contextlib.contextmanager
 def engine() -> Iterator[SparkSession]:
-    """Start Spark on this machine, or use the session that already runs in this process."""
+    """Start Spark on this machine, or use the session that already runs in this process.
+
+    Raises:
+        InvalidArgumentError: `EngineMissing`: the JVM of this process was started without the classes of this product.
+    """
     # The session of another thread is not active in this one, and would be ended as if it were ours.
     running = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if running is not None:
+        _require_classes(running)
         yield running
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -55,9 +62,20 @@ def engine() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     session.streams  # noqa: B018 - this starts the coordinator that loading state needs
     try:
+        _require_classes(session)
         yield session
     finally:
         session.stop()
+
+
+def _require_classes(session: SparkSession) -> None:
+    if isinstance(spark_session.jvm_view(session).io.statefulspark.state.StateReader, JavaPackage):
+        raise errors.InvalidArgumentError(
+            "EngineMissing",
+            "The Spark of this process was started without the classes of statefulspark, with which it reads state. Read it "
+            "in a process that has not started Spark, for example with `statefulspark state read`, or take a canonical "
+            "savepoint, which needs no engine.",
+        )
 
 
 def convert(
