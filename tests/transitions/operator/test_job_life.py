@@ -626,6 +626,25 @@ def test_bounded_input_ends_the_job() -> None:
     assert (world.status.phase, world.status.epoch) == (Phase.STOPPED, 1)
 
 
+@pytest.mark.parametrize("is_deleted_first", [False, True], ids=["then deleted", "while it is deleted"])
+def test_a_job_that_has_finished_is_deleted_without_another_savepoint(is_deleted_first: bool) -> None:
+    world = running()
+    world.change({"deletionPolicy": "Savepoint"})
+    world.run(2)
+    if is_deleted_first:
+        world.driver.savepoints_fail = True
+        world.delete()
+        world.run(5)
+    world.fail_driver(0, "Finished", "All queries ended.")
+    if not is_deleted_first:
+        world.run(5)
+        world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert (world.driver.epoch, bool(world.storage.snapshots)) == (1, True)
+
+
 def test_old_pods_are_kept_for_their_logs_and_not_for_ever() -> None:
     world = running()
     for _ in range(5):

@@ -2,8 +2,9 @@
 
 A resource with `Retain` has no finalizer, and Kubernetes stops its pods, each of which completes a checkpoint. One with
 `Delete` always ends: every wait has a deadline. One with `Savepoint` stays until its savepoint is complete, and until then
-the job is looked after like any other; a person ends that with `Retain`. In a namespace that is being deleted nothing can
-start, so the state is kept and the resource is let go. State of another owner is never deleted (`retention/ownership.py`).
+the job is looked after like any other; a person ends that with `Retain`. A job that has finished takes none. In a namespace
+that is being deleted nothing can start, so the state is kept and the resource is let go. State of another owner is never
+deleted (`retention/ownership.py`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def awaits_savepoint(situation: Situation) -> bool:
         return False
     if spec is None or spec.deletion_policy is not DeletionPolicy.SAVEPOINT or _has_saved(situation):
         return False
+    if status.driver is not None and status.driver.has_finished:
+        return False  # Nobody is left to take it, and the last checkpoint has all that a savepoint would have.
     pod = situation.live_pod
     return status.last_checkpoint is not None or status.last_savepoint is not None or (pod is not None and pod.is_ready)
 
