@@ -314,6 +314,26 @@ def test_a_start_from_an_object_that_failed_asks_for_another_one() -> None:
     assert not world.drivers.running
 
 
+def test_a_start_that_was_asked_for_in_place_of_a_missing_savepoint_waits_for_the_object_that_it_names() -> None:
+    world = running()
+    world.change({"restore": {"source": {"uri": "s3://archive/old/44"}}})
+    world.run_until(lambda: world.status.phase is Phase.STALLED)
+    world.change({"restore": {"source": {"uri": None, "savepointName": "golden"}}})
+    world.run(5)
+    waits = world.status
+
+    golden = world.storage.add(
+        SnapshotKind.SAVEPOINT, rows=5, epoch=1, at=world.time - timedelta(days=30), trigger=Trigger.MANUAL
+    )
+    ask(world, "golden", source={"uri": golden.location})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert (waits.phase, waits.stalled) == (Phase.PENDING, None)
+    assert waits.message is not None
+    assert waits.message.startswith("spec.restore.source.savepointName: There is no SparkSavepoint 'golden'")
+    assert world.driver.restored_from == f"savepoint {golden.id}"
+
+
 def test_a_schedule_takes_savepoints_and_keeps_as_many_as_it_says() -> None:
     world = running(NIGHTLY)
 

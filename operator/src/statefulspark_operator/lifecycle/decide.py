@@ -147,8 +147,8 @@ def _without_driver(situation: Situation) -> Decision:
     if not isinstance(storage, StorageFacts):
         return start.await_storage(situation)
     return (
-        start.refuse_missing_savepoint(situation, storage)
-        or savepoints.await_named(situation)  # Never from anything else than the spec names.
+        savepoints.await_named(situation)  # Never from anything else than the spec names.
+        or start.refuse_missing_savepoint(situation, storage)
         or start.start(situation, storage)
     )
 
