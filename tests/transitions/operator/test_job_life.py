@@ -645,6 +645,20 @@ def test_a_job_that_has_finished_is_deleted_without_another_savepoint(is_deleted
     assert (world.driver.epoch, bool(world.storage.snapshots)) == (1, True)
 
 
+def test_a_start_goes_on_when_the_files_of_its_savepoint_are_back() -> None:
+    world = running()
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED)
+    lost, world.storage.snapshots = world.storage.snapshots, []
+    world.change({"suspend": False})
+    world.run_until(lambda: world.status.phase is Phase.STALLED)
+
+    world.storage.snapshots = lost
+    world.run_until(lambda: world.status.phase is Phase.RUNNING, within_s=360)
+
+    assert world.driver.restored_from == f"savepoint {lost[-1].id}"
+
+
 def test_old_pods_are_kept_for_their_logs_and_not_for_ever() -> None:
     world = running()
     for _ in range(5):

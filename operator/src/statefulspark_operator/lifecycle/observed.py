@@ -31,9 +31,10 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
 from statefulspark_operator.lifecycle import ends, executors, health, history, steps, upgrade_facts
+from statefulspark_operator.lifecycle.decision import Reason
 from statefulspark_operator.lifecycle.savepoints import objects, timetable
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
-from statefulspark_operator.lifecycle.storage_facts import StorageFacts
+from statefulspark_operator.lifecycle.storage_facts import SavepointFact, StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=30)
 """Minimum time between two updates of rates and batch numbers, which limits the load of the API server."""
@@ -81,10 +82,13 @@ def note_pod(situation: Situation) -> Situation:
 
 
 def clear_old_stall(situation: Situation) -> Situation:
-    """Clear a stall that an older spec caused, so that the new spec is tried."""
-    stalled = situation.status.stalled
+    """Clear a stall that an older spec caused, so that the new spec is tried, or a savepoint that is there again."""
+    stalled, storage = situation.status.stalled, situation.storage
     if stalled is None:
         return situation
+    is_back = isinstance(storage, StorageFacts) and storage.savepoint is SavepointFact.FOUND
+    if is_back and stalled.reason == Reason.SAVEPOINT_MISSING.word:
+        return set_status(situation, stalled=None)
     if stalled.generation >= situation.job.generation and situation.code in (None, stalled.code):
         return situation
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "charged": 0, "next_attempt_at": None})
