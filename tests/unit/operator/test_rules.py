@@ -200,6 +200,16 @@ def test_a_decision_answers_every_question_of_tools() -> None:
     assert answers[ConditionType.READY] is ConditionStatus.TRUE
 
 
+def test_a_suspended_job_is_not_stalled_by_the_end_of_its_last_driver() -> None:
+    stalled = StallStatus(generation=1, reason="SnapshotNotFound", message="There is no snapshot.")
+
+    decision = decide.decide(situation_with(ENDED, spec=a_spec(suspend=True), stalled=stalled))
+
+    answers = {one.type: one.status for one in decision.status.conditions}
+    assert answers[ConditionType.READY] is ConditionStatus.TRUE
+    assert answers[ConditionType.STALLED] is ConditionStatus.FALSE
+
+
 @pytest.mark.parametrize(
     ("situation", "told"),
     [

@@ -165,7 +165,7 @@ def _add_shortage(situation: Situation, message: str) -> str:
 def _stalled(situation: Situation, decision: Decision) -> Answer:
     if situation.rejection is not None:
         return YES, situation.rejection.reason, situation.rejection.message
-    if decision.status.stalled is not None:
+    if decision.status.stalled is not None and decision.phase is not Phase.SUSPENDED:
         return YES, decision.status.stalled.reason, decision.status.stalled.message
     storage = situation.storage
     if decision.phase is Phase.STALLED and isinstance(storage, StorageUnreadable):
