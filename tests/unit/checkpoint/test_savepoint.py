@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 
 import pytest
@@ -144,6 +145,20 @@ def test_a_savepoint_goes_where_it_is_asked_to(job: Job, query: FakeQuery, locat
 
     assert place.uri.startswith(location.rstrip("/") + "/")
     assert verify.verify(place.store, manifest, root=place.folder, deep=True).ok
+
+
+def test_two_jobs_never_share_a_folder_at_a_location_of_both(job: Job) -> None:
+    folders = {
+        savepoint.resolve_target(
+            job.store,
+            dataclasses.replace(a_request(job), namespace=namespace, job=name),
+            location="memory://bucket/backups",
+            open_store=job.open_store,
+        ).folder
+        for namespace, name in (("team", "a-b"), ("team-a", "b"))
+    }
+
+    assert len(folders) == 2
 
 
 @pytest.mark.parametrize("folder", ["checkpoints", "generations/00000001", "scratch", "sinks/words"])

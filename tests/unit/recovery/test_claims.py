@@ -42,7 +42,7 @@ def another_job(source: Job, name: str = "copy") -> Job:
 
 
 SNAPSHOTS = {
-    "savepoint": f"{BACKUPS}/default-flights-00000002",
+    "savepoint": f"{BACKUPS}/default.flights-00000002",
     "retained checkpoint": "memory://bucket/default/flights/checkpoints/00000001",
 }
 each_snapshot = pytest.mark.parametrize("uri", SNAPSHOTS.values(), ids=SNAPSHOTS)
@@ -233,7 +233,7 @@ def test_without_a_way_to_open_its_place_a_claimed_snapshot_stays(source: Job) -
     planned = pruning.run(job.store, POLICY, job.clock.now)
 
     assert planned.delete_claimed == ()
-    assert "backups/default-flights-00000002/_claim.json" in names(source.bucket, "backups")
+    assert "backups/default.flights-00000002/_claim.json" in names(source.bucket, "backups")
 
 
 @pytest.mark.parametrize("operations", [{"read"}, {"delete"}], ids=["is gone", "may not be deleted from"])
@@ -297,7 +297,7 @@ def test_a_snapshot_is_named_by_its_folder_or_by_its_manifest(source: Job, suffi
 def test_what_is_no_snapshot_is_refused_before_anything_is_made(source: Job, uri: str, reason: str, words: str) -> None:
     """A.166: a missing path, a folder without metadata, and garbage have a sentence each; all at the start."""
     source.bucket.write("garbage/_metadata.json", b"\x00\x01\x02")
-    body = source.bucket.read("backups/default-flights-00000002/_metadata.json")
+    body = source.bucket.read("backups/default.flights-00000002/_metadata.json")
     source.bucket.write("cut/_metadata.json", body[: len(body) // 2])
     job = another_job(source)
 

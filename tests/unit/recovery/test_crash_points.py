@@ -34,7 +34,7 @@ WRITES = frozenset({"write", "create", "replace", "copy", "delete"})
 GRACE_S = 60
 POLICY = rules.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))
 ELSEWHERE = "memory://bucket/backups"
-SAVEPOINT = f"{ELSEWHERE}/default-flights-00000004"
+SAVEPOINT = f"{ELSEWHERE}/default.flights-00000004"
 
 
 @dataclass
@@ -189,7 +189,7 @@ SCENARIOS = {
         a_world, boot, 5, a_restore(snapshot=SAVEPOINT, claim_mode=ClaimMode.CLAIM)
     ),
     "restore in place": Scenario(
-        a_world_at_its_savepoint, boot, 6, a_restore(snapshot=f"{ELSEWHERE}/default-flights-00000005")
+        a_world_at_its_savepoint, boot, 6, a_restore(snapshot=f"{ELSEWHERE}/default.flights-00000005")
     ),
     "fresh start": Scenario(a_world, boot, -1, a_restore(empty=True)),
     "checkpoint": Scenario(a_world, lambda job, query, _: job.checkpoint(query), cut=6),

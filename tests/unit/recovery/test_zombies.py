@@ -327,7 +327,7 @@ def test_a_claimed_savepoint_deleted_late_is_only_deleted_as_it_was(bucket: stor
     driver = Driver(bucket, Clock())
     driver.batch(2)
     driver.job.savepoint(driver.query, location=BACKUPS)
-    folder = "backups/default-flights-00000001"
+    folder = "backups/default.flights-00000001"
     claims.claim(bucket, folder, root="memory://bucket/one", owner_id="a", now=Clock().now)
     held = HoldingStore(bucket, "delete", "_metadata.json")
     zombie = held.freeze(lambda: claims.delete(held, folder, root="memory://bucket/one"))

@@ -114,7 +114,8 @@ def resolve_target(
         raise errors.SpecRejectedError(
             "SavepointLocationInvalid", f"The savepoint location {location!r} is outside {store.uri}; leave it out."
         )
-    return SavepointTarget(open_store(parent), f"{properties.namespace}-{properties.job}-{own.rpartition('/')[2]}")
+    # A namespace has no dot, so that a/b-c and a-b/c do not share names where all jobs have their savepoints.
+    return SavepointTarget(open_store(parent), f"{properties.namespace}.{properties.job}-{own.rpartition('/')[2]}")
 
 
 def reserve(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> None:
