@@ -373,6 +373,26 @@ def test_a132_an_expired_savepoint_is_not_copied_to_its_end(job: Job, slow: Slow
         assert driver.manifests() == []
 
 
+def test_a_savepoint_that_waits_for_another_is_of_the_batches_of_its_turn(job: Job, slow: SlowCopies) -> None:
+    """The files of the batches at its request may be gone by then, and it would be declined."""
+    with running(a_driven_job(job)) as driver:
+        driver.turns(3)
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="first"))
+        assert slow.copies.wait(WAIT_S)
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="second"))
+        driver.looks(5)
+        before = driver.batches()
+        driver.until(lambda: all(driver.batches()[uid] > batch + 2 for uid, batch in before.items()))
+        later = driver.batches()
+
+        slow.go_on.set()
+        first, second = driver.ended_operation("first").snapshot, driver.ended_operation("second").snapshot
+
+        assert first is not None
+        assert second is not None
+        assert all(first.batches[uid] <= before[uid] and second.batches[uid] >= later[uid] for uid in before)
+
+
 def test_a_driver_that_ends_does_not_copy_a_savepoint_to_its_end(job: Job, slow: SlowCopies) -> None:
     threads_before = set(threading.enumerate())
     with running(a_driven_job(job)) as driver:

@@ -113,7 +113,7 @@ class Cycle:
         begun = frozenset(query.uid for query in self._queries.queries if query.fact.last_commit_at is not None)
         self._step(model.Tick(time.monotonic(), news, begun))
         for pending in self._coordinator.pending:
-            if pending.is_awaited and (not pending.request.is_stop or self._queries.is_at_boundary):
+            if pending.is_awaited and self._may_take_its_cut(pending):
                 self._step(
                     acknowledge(
                         pending.id,
@@ -127,6 +127,15 @@ class Cycle:
             self._prune()
         if keys := self._deletions.begin_if_due(time.monotonic()):
             self._delete(keys)
+
+    def _may_take_its_cut(self, pending: model.Pending) -> bool:
+        """Tell whether a stop has its queries at a boundary; whether a savepoint is the next that is written.
+
+        Meanwhile the files of earlier batches may go.
+        """
+        if pending.request.is_stop:
+            return self._queries.is_at_boundary
+        return pending.request.kind is SnapshotKind.CHECKPOINT or not self._background.is_busy(Lane.SAVEPOINT)
 
     def request(self, request: StateRequest) -> None:
         """Request a checkpoint, a savepoint or a stop for a caller of the API."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from enum import Enum
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from statefulspark import errors
 from statefulspark.contract import layout
@@ -88,6 +88,10 @@ class Background:
         if lane not in self._workers:
             self._workers[lane] = _Worker(lane_name(lane))
         self._workers[lane].submit(work).add_done_callback(handle)
+
+    def is_busy(self, lane: Lane | SinkKey) -> bool:
+        """Tell whether a lane has work that is not done; asked by the loop's thread only."""
+        return lane in self._workers and not self._workers[lane].is_idle
 
     def close(self, *, wait: bool) -> None:
         """End the workers; drop work that has not begun.
@@ -215,6 +219,7 @@ class _Worker:
     def __init__(self, name: str) -> None:
         self._due = queue.SimpleQueue[Callable[[], None] | None]()
         self._is_closed = threading.Event()
+        self._newest: Future[Any] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
@@ -232,7 +237,12 @@ class _Worker:
                 future.set_exception(error)
 
         self._due.put(run)
+        self._newest = future
         return future
+
+    @property
+    def is_idle(self) -> bool:
+        return self._newest is None or self._newest.done()
 
     def close(self) -> None:
         """Drop work that has not begun, and end after the current work."""
