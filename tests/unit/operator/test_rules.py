@@ -200,6 +200,19 @@ def test_a_decision_answers_every_question_of_tools() -> None:
     assert answers[ConditionType.READY] is ConditionStatus.TRUE
 
 
+def test_a_job_that_only_a_person_can_help_is_not_reconciled_although_an_upgrade_was_being_prepared() -> None:
+    upgrade = UpgradeStatus(
+        from_revision=REVISION, to_revision="new", generation=1, state=UpgradeState.PREPARE, requested_at=LONG_AGO
+    )
+    missing = StorageUnreadable("CredentialsMissing", "gone", may_pass=False)
+
+    decision = decide.decide(situation_with(ENDED, spec=a_spec("i:2"), upgrade=upgrade, storage=missing))
+
+    answers = {one.type: one.status for one in decision.status.conditions}
+    assert answers[ConditionType.STALLED] is ConditionStatus.TRUE
+    assert answers[ConditionType.RECONCILING] is ConditionStatus.FALSE
+
+
 def test_a_suspended_job_is_not_stalled_by_the_end_of_its_last_driver() -> None:
     stalled = StallStatus(generation=1, reason="SnapshotNotFound", message="There is no snapshot.")
 

@@ -117,7 +117,7 @@ def _is_preparing(decision: Decision) -> bool:
 
 
 def _reconciling(situation: Situation, decision: Decision) -> Answer:
-    gets_ready = situation.rejection is None and _is_preparing(decision)
+    gets_ready = situation.rejection is None and decision.phase is not Phase.STALLED and _is_preparing(decision)
     if decision.phase in _IN_TRANSITION or gets_ready:
         return YES, decision.reason.word, decision.message
     if situation.queued is not None:
