@@ -334,6 +334,18 @@ def test_a_start_that_was_asked_for_in_place_of_a_missing_savepoint_waits_for_th
     assert world.driver.restored_from == f"savepoint {golden.id}"
 
 
+def test_a_schedule_whose_savepoints_fail_leaves_as_many_objects_as_it_may_keep() -> None:
+    world = running(NIGHTLY)
+    world.driver.savepoints_fail = True
+    ask(world, "mine")
+
+    world.run(600)
+
+    failed = sorted(name for name, status in found(world).items() if status.phase is SavepointPhase.FAILED)
+    assert failed == ["flights-scheduled-202601010009", "flights-scheduled-202601010010", "mine"]
+    assert "SavepointPruned" in world.reasons
+
+
 def test_a_schedule_takes_savepoints_and_keeps_as_many_as_it_says() -> None:
     world = running(NIGHTLY)
 

@@ -13,6 +13,7 @@ from datetime import datetime
 from statefulspark.contract import layout
 
 from statefulspark_operator.api.spark_savepoint import (
+    AUTOMATIC,
     SavepointDeletionPolicy,
     SavepointOrigin,
     SavepointPhase,
@@ -385,8 +386,22 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
         for savepoint in by_name.values()
         if savepoint.status.completed_at is not None
     ]
-    pruned = retention.prune(kept, spec.savepoint.retention, now=situation.now)
-    return tuple(Prune(by_name[beyond.name], beyond.why) for beyond in pruned)
+    limits = spec.savepoint.retention
+    pruned = retention.prune(kept, limits, now=situation.now)
+    return (
+        *(Prune(by_name[beyond.name], beyond.why) for beyond in pruned),
+        *_failed_beyond(limits.count, by_name.values()),
+    )
+
+
+def _failed_beyond(count: int, oldest_first: Iterable[SavepointObject]) -> tuple[Delete, ...]:
+    """Delete the oldest of those that the operator has made in vain: a schedule makes them without end."""
+    failed = [
+        savepoint
+        for savepoint in oldest_first
+        if savepoint.origin in AUTOMATIC and savepoint.status.phase is SavepointPhase.FAILED
+    ]
+    return tuple(Delete(savepoint, f"it has failed, and so have {count} later ones") for savepoint in failed[:-count])
 
 
 @dataclass(frozen=True, slots=True)
