@@ -269,6 +269,21 @@ def test_work_that_was_given_up_is_waited_for_and_its_result_is_not_used() -> No
     assert asyncio.run(scene()) == ("third", ["first", "third"])
 
 
+def test_files_of_a_savepoint_that_are_being_deleted_hold_up_no_start_of_their_job() -> None:
+    async def scene() -> tuple[str, list[str]]:
+        store, threads = Store(), StorageThreads(timeout_s=0.05)
+        with pytest.raises(errors.TransientError, match="does not answer in time"):
+            await threads.delete_beside("s3", "demo/flights", lambda: store.hang("a savepoint"))
+        with pytest.raises(errors.TransientError, match="does not answer in time"):
+            await threads.delete_beside("s3", "demo/flights", lambda: store.hang("another one"))
+        threads._reads.timeout_s = WITHIN_S
+        read = await threads.run("s3", "demo/flights", lambda: "what a start needs")
+        store.released.set()
+        return read, store.begun
+
+    assert asyncio.run(scene()) == ("what a start needs", ["a savepoint"])
+
+
 def test_work_whose_waiter_is_gone_fails_in_silence() -> None:
     """When it ends, kopf raises what any task of the loop has raised: the operator ended with 1 and a stack on SIGTERM."""
 

@@ -290,7 +290,7 @@ class SnapshotStorageReader:
             store, root = self._opened(parent, target), self._root(target)
             return disposal.dispose(store, folder, root=root, asker=target.asker, now=clock.utc_now())
 
-        await self._threads.delete(_store_of(target), target.owner, work)
+        await self._threads.delete_beside(_store_of(target), target.owner, work)
 
     async def prune(self, target: StorageTarget, checkpoint: Checkpoint, *, epoch: int, now: datetime) -> PrunedFolder:
         """Remove the files of a job's folder that no snapshot needs, and mark what may be removed later."""

@@ -84,8 +84,18 @@ class StorageThreads:
         """Run work that deletes what may be many files, as `run` does other work."""
         return await self._run(self._deletions, Holder(owner.partition("/")[0], store), owner, work)
 
-    async def _run(self, lane: _Lane, holder: Holder, owner: str, work: Callable[[], Result]) -> Result:
-        deadline_s = asyncio.get_running_loop().time() + lane.timeout_s
+    async def delete_beside(self, store: str, owner: str, work: Callable[[], Result]) -> Result:
+        """Run work that deletes files on which nothing else of the job depends, and wait for it as for other work.
+
+        The job's other work waits for it no longer than this call: its next driver may have to start.
+        """
+        holder = Holder(owner.partition("/")[0], store)
+        return await self._run(self._deletions, holder, f"{owner}, beside", work, self._reads.timeout_s)
+
+    async def _run(
+        self, lane: _Lane, holder: Holder, owner: str, work: Callable[[], Result], timeout_s: float | None = None
+    ) -> Result:
+        deadline_s = asyncio.get_running_loop().time() + (lane.timeout_s if timeout_s is None else timeout_s)
         given_up = self._running.get(owner)
         if given_up is not None:
             await self._wait(given_up, holder.store, deadline_s)
