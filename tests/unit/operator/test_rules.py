@@ -14,6 +14,7 @@ from situations import (
     NEW,
     NOW,
     REVISION,
+    a_driver,
     a_job,
     a_pod,
     a_situation,
@@ -25,8 +26,10 @@ from situations import (
 )
 from statefulspark.contract.api import ExitReport, JobState, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark_operator.api.conditions import JOB_TYPES, ConditionStatus, ConditionType
+from statefulspark_operator.api.conditions import JOB_TYPES, Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
+    DriverState,
+    Phase,
     RestartStatus,
     StallStatus,
     StatefulSparkJobStatus,
@@ -211,6 +214,32 @@ def test_a_job_that_only_a_person_can_help_is_not_reconciled_although_an_upgrade
     answers = {one.type: one.status for one in decision.status.conditions}
     assert answers[ConditionType.STALLED] is ConditionStatus.TRUE
     assert answers[ConditionType.RECONCILING] is ConditionStatus.FALSE
+
+
+def test_a_job_that_was_suspended_while_a_standby_took_over_is_not_available() -> None:
+    upgrade = UpgradeStatus(
+        from_revision="old", to_revision=REVISION, generation=1, state=UpgradeState.ACTIVATING, requested_at=NOW
+    )
+    was = Condition(
+        type=ConditionType.AVAILABLE,
+        status=ConditionStatus.TRUE,
+        reason="InputProcessed",
+        last_transition_time=LONG_AGO,
+    )
+
+    decision = decide.decide(
+        situation_with(
+            ENDED,
+            spec=a_spec(suspend=True),
+            upgrade=upgrade,
+            driver=a_driver(DriverState.ENDED, decided_at=NOW, ended_at=NOW),
+            conditions=(was,),
+        )
+    )
+
+    answers = {one.type: one.status for one in decision.status.conditions}
+    assert decision.phase is Phase.SUSPENDED
+    assert answers[ConditionType.AVAILABLE] is ConditionStatus.FALSE
 
 
 def test_a_suspended_job_is_not_stalled_by_the_end_of_its_last_driver() -> None:

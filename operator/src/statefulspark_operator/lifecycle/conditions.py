@@ -190,6 +190,7 @@ def _available(situation: Situation, decision: Decision) -> Answer:
     answer = situation.driver_status
     is_running = answer is not None and answer.state in (JobState.RUNNING, JobState.STOPPING)
     is_expected = health.obstacle(situation) is not None or health.is_handing_over(situation, decision.status)
+    is_expected = is_expected and decision.phase not in _AT_REST
     if (is_running and first is None) or (is_expected and _was_available(situation)):
         return YES, "InputProcessed", _add_shortage(situation, "")
     if decision.phase is Phase.RUNNING:
