@@ -347,6 +347,19 @@ def test_defaults_of_jobs_reach_the_operator_as_it_reads_them() -> None:
     assert read.storage.s3.endpoint == "https://minio:9000"
 
 
+def test_what_a_default_says_reaches_the_operator_as_it_was_written() -> None:
+    """Kubernetes replaced $(POD_NAME) by the name of the operator's own pod, and an apostrophe ended the argument."""
+    said = "-Dhost=$(POD_NAME) -Dname='it is' -Dprice=$$5 \\"
+    (deployment,) = of_kind(
+        render("jobs.defaults.driver.env[0].name=A", f"jobs.defaults.driver.env[0].value={said}\\"), "Deployment"
+    )
+    (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
+    (argument,) = (one for one in arguments(container) if one.startswith("--job-defaults="))
+
+    assert "$" not in argument
+    assert [variable.value for variable in job_defaults.parse(argument.partition("=")[2]).driver.env] == [said]
+
+
 @pytest.mark.parametrize(
     ("values", "user"), [((), 10001), (("runAsUser=1000670000",), 1000670000), (("runAsUser=null",), None)]
 )

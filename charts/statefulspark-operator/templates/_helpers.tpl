@@ -37,6 +37,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 {{- end }}
 
+{{/* A value as JSON within an argument of a container: there, YAML would end at ', and Kubernetes would replace $(NAME). */}}
+{{- define "statefulspark-operator.json" -}}
+{{- toJson . | replace "'" "\\u0027" | replace "$" "\\u0024" }}
+{{- end }}
+
 {{/* Fails unless it was chosen which namespaces are looked after. */}}
 {{- define "statefulspark-operator.requireScope" -}}
 {{- if and .Values.clusterWide .Values.watchNamespaces }}

@@ -43,10 +43,10 @@ containers:
       - --run-as-user={{ int64 . }}
       {{- end }}
       {{- with .Values.jobs.defaults }}
-      - {{ printf "--job-defaults=%s" (toJson .) | squote }}
+      - {{ printf "--job-defaults=%s" (include "statefulspark-operator.json" .) | squote }}
       {{- end }}
       {{- with .Values.jobs.storage.ownIdentity }}
-      - {{ printf "--own-identity=%s" (toJson .) | squote }}
+      - {{ printf "--own-identity=%s" (include "statefulspark-operator.json" .) | squote }}
       {{- end }}
       {{- range .Values.jobs.storage.endpoints }}
       - {{ printf "--storage-endpoint=%s" . | squote }}
@@ -55,9 +55,9 @@ containers:
       {{- $namespace := dict "matchLabels" (dict "kubernetes.io/metadata.name" .Release.Namespace) }}
       {{- $pods := dict "matchLabels" (include "statefulspark-operator.selectorLabels" . | fromYaml) }}
       {{- $operator := dict "namespaceSelector" $namespace "podSelector" $pods }}
-      - {{ printf "--job-network-policy=%s" (prepend .Values.jobs.networkPolicy.apiFrom $operator | toJson) | squote }}
+      - {{ printf "--job-network-policy=%s" (prepend .Values.jobs.networkPolicy.apiFrom $operator | include "statefulspark-operator.json") | squote }}
       {{- with .Values.jobs.networkPolicy.metricsFrom }}
-      - {{ printf "--job-metrics-from=%s" (toJson .) | squote }}
+      - {{ printf "--job-metrics-from=%s" (include "statefulspark-operator.json" .) | squote }}
       {{- end }}
       {{- end }}
     env:
