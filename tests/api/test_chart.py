@@ -159,7 +159,8 @@ def test_the_roles_of_users_have_the_rights_of_their_names(
     watched = ("watchNamespaces={default}", f"fullnameOverride={namespace}")
     roles = of_kind(render(*watched), "ClusterRole")
     api_server.apply(*roles)
-    api_server.call("-n", namespace, "create", "rolebinding", role, f"--clusterrole={namespace}-{role}", "--user=ann")
+    bound = f"--clusterrole=default-{namespace}-{role}"
+    api_server.call("-n", namespace, "create", "rolebinding", role, bound, "--user=ann")
 
     def may(verb: str) -> bool:
         asked = ("-n", namespace, "auth", "can-i", "--as", "ann", verb, f"{kind}.statefulspark.io")
@@ -328,6 +329,48 @@ def test_more_fields_of_the_pod_replace_those_of_the_chart_and_common_labels_are
     assert {resources.find(found, "metadata", "labels", "team") for found in labelled} == {"streaming"}
     selector = resources.section(deployment, "spec", "selector", "matchLabels")
     assert "team" not in selector, "a selector cannot be changed later"
+
+
+ALL_OBJECTS = (
+    "jobs.admission.podTemplates=true",
+    *(f"monitoring.{name}.enabled=true" for name in ("serviceMonitor", "podMonitor", "rules", "dashboard")),
+)
+
+
+def rendered(release: str, namespace: str) -> list[Resource]:
+    sets = [part for value in ALL_OBJECTS for part in ("--set", value)]
+    done = helm("template", release, str(CHART), "-n", namespace, "--set-string", "watchNamespaces={2024,no}", *sets)
+    assert done.returncode == 0, done.stderr
+    return [cast("Resource", document) for document in yaml.safe_load_all(done.stdout) if document]
+
+
+@pytest.mark.parametrize(("release", "namespace"), [("7", "2025"), ("r" * 53, "n" * 63)], ids=["digits", "longest"])
+def test_every_name_is_a_text_that_kubernetes_takes(release: str, namespace: str) -> None:
+    """A namespace `2024` was a number and `no` a boolean; a long release had a Service with a name of 71 characters."""
+    for found in rendered(release, namespace):
+        meta = resources.section(found, "metadata")
+        name, most = meta["name"], 63 if found["kind"] in ("Service", "Job") else 253
+        assert isinstance(name, str)
+        assert len(name) <= most
+        assert meta.get("namespace", "") in ("", namespace, "2024", "no", "kube-system")
+        assert all(isinstance(value, str) for value in resources.section(meta, "labels").values())
+
+
+def test_teams_can_have_operators_of_their_own_by_the_same_name() -> None:
+    """Helm refused the second one: the ClusterRoles for people belonged to the first."""
+    of_the_cluster = [
+        {(found["kind"], found["metadata"]["name"]) for found in objects if "namespace" not in found["metadata"]}
+        for objects in (rendered("statefulspark", "shop"), rendered("statefulspark", "billing"))
+    ]
+
+    assert of_the_cluster[0].isdisjoint(of_the_cluster[1])
+
+
+def test_a_label_of_the_pod_replaces_the_common_one() -> None:
+    sets = ("--set", "clusterWide=true,commonLabels.team=streaming,podLabels.team=platform")
+    text = helm("template", "statefulspark", str(CHART), *sets, "--show-only", "templates/deployment.yaml").stdout
+
+    assert [line.strip() for line in text.splitlines() if "team:" in line] == ["team: streaming", "team: platform"]
 
 
 def test_defaults_of_jobs_reach_the_operator_as_it_reads_them() -> None:

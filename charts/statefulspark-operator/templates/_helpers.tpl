@@ -16,7 +16,7 @@
 
 {{- define "statefulspark-operator.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "statefulspark-operator.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "statefulspark-operator.labels" -}}

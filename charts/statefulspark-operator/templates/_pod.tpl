@@ -1,6 +1,6 @@
 {{/* The pod of the operator, without the fields of podSpec in the values. */}}
 {{- define "statefulspark-operator.podSpec" -}}
-serviceAccountName: {{ include "statefulspark-operator.serviceAccountName" . }}
+serviceAccountName: {{ include "statefulspark-operator.serviceAccountName" . | quote }}
 terminationGracePeriodSeconds: 30
 securityContext:
   runAsNonRoot: true
@@ -14,7 +14,7 @@ securityContext:
 imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 containers:
   - name: operator
