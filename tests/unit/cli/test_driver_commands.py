@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +19,7 @@ from statefulspark.cli import main, status, waiting
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import model
+from statefulspark.server.tokens import FixedToken
 from watched import Watched
 
 _SAVEPOINT = a_summary(kind=SnapshotKind.SAVEPOINT, number=43)
@@ -261,6 +266,12 @@ def test_a_wrong_request_is_one_sentence(job: Job, arguments: tuple[str, ...], n
         pytest.param("http://127.0.0.1:9", 16, "http://127.0.0.1:9", id="nobody listens"),
         pytest.param("ftp://driver", 2, "'ftp://driver'", id="another scheme"),
         pytest.param("driver:8090", 2, "'driver:8090'", id="no scheme"),
+        pytest.param("http://driver:80900", 2, "'http://driver:80900'", id="a port that is too large"),
+        pytest.param("http://driver:port", 2, "'http://driver:port'", id="a port that is no number"),
+        pytest.param("http://[::1", 2, "'http://[::1'", id="half an IPv6 address"),
+        pytest.param("http://my driver:8090", 2, "'http://my driver:8090'", id="a blank"),
+        pytest.param("http://driver:8090/wörter", 2, "'http://driver:8090/wörter'", id="a path that is not ASCII"),
+        pytest.param(f"http://{'d' * 64}:8090", 2, "'http://ddd", id="a host longer than names are"),
     ],
 )
 def test_a_driver_that_cannot_be_reached_is_named(
@@ -271,6 +282,37 @@ def test_a_driver_that_cannot_be_reached_is_named(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert named in said
+
+
+def test_a_token_with_a_line_break_is_refused(job: Job) -> None:
+    code, _, err = job.run("status", "--token", f"{TOKEN}\n")
+
+    assert (code, err.count("\n")) == (2, 1)
+    assert "line break" in err
+
+
+def test_a_token_of_any_alphabet_is_sent_as_the_driver_compares_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with served(FakeControl(), tokens=FixedToken("schlüssel-€")) as url:
+        assert main.main(["status", "--url", url, "--token", "schlüssel-€"]) == 0
+
+
+def test_a_failed_savepoint_is_written_for_programs_before_the_process_ends(job: Job) -> None:
+    """The process ended without Python's own end, and with it went what was still buffered."""
+    job.control.operations.begin("nightly-1", api.OperationKind.SAVEPOINT)
+    job.control.operations.fail("nightly-1", "CHECKPOINT_EXPIRED", "Not complete after 600 s.")
+    command = "import sys; from statefulspark.cli import entry; sys.exit(entry.main())"
+    arguments = ("savepoint", "create", "--request-id", "nightly-1", "-o", "json", "--url", job.url)
+
+    ended = subprocess.run(
+        [sys.executable, "-c", command, *arguments],
+        env={**os.environ, "PYTHONUNBUFFERED": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    assert json.loads(ended.stdout)["reason"] == "CHECKPOINT_EXPIRED"
 
 
 def test_a_missing_token_is_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,12 @@ def write(text: str) -> None:
 def note(text: str) -> None:
     """Write a message for people that is not part of the result."""
     _write(sys.stderr, f"{text}\n")
-    sys.stderr.flush()
 
 
 def _write(stream: TextIO, text: str) -> None:
-    """Write for a person what has no command of their terminal, and elsewhere what it is."""
+    """Write for a person what has no command of their terminal, and elsewhere what it is.
+
+    It is flushed, because a command that fails after its result ends its process without Python's own end.
+    """
     stream.write(outgoing.printable(text) if stream.isatty() else text)
+    stream.flush()
