@@ -462,6 +462,8 @@ def test_a_checkpoint_is_not_disposed_of_as_a_savepoint(run: Run, root: ObjectSt
             ("checkpoint", "list", "--storage", "file:///tmp/x"), 2, "file:///tmp/x", id="local files unasked"
         ),
         pytest.param(("savepoint", "show", "nightly"), 2, "'nightly'", id="a savepoint that is no uri"),
+        pytest.param(("savepoint", "show", "9" * 5000), 2, "must be a number, or a URI", id="a number without end"),
+        pytest.param(("checkpoint", "show", "9" * 5000), 2, "must be the number", id="a checkpoint without end"),
         pytest.param(
             ("savepoint", "show", "file:///nowhere/at/all", "--allow-local-files"),
             15,

@@ -6,11 +6,12 @@ cluster or through a port-forward on loopback.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import ssl
 from typing import TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import SplitResult, quote, urlsplit
 
 from pydantic import ValidationError
 
@@ -45,17 +46,18 @@ class ApiClient:
             server_name: The name that the certificate must have; None for the host in `url`.
 
         Raises:
-            SpecRejectedError: `UrlInvalid` or `CaInvalid`.
+            SpecRejectedError: `UrlInvalid`, `TokenMissing` or `CaInvalid`.
         """
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise errors.SpecRejectedError(
-                "UrlInvalid", f"The url {url!r} of the driver must look like http://host:8090."
-            )
+        self._parts = _parts(url)
         self.url = url.rstrip("/")
-        self._parts = parts
-        self._token = token
-        is_tls = parts.scheme == "https"
+        if not token.isprintable():
+            raise errors.SpecRejectedError(
+                "TokenMissing",
+                "The token has a line break or another character that no token has; set STATEFULSPARK_TOKEN to this job's "
+                "token.",
+            )
+        self._token = token.encode()
+        is_tls = self._parts.scheme == "https"
         if not is_tls and (authority or server_name):
             raise errors.SpecRejectedError(
                 "UrlInvalid", f"--ca and --server-name need a url with https://, and {url!r} has none; correct --url."
@@ -99,7 +101,7 @@ class ApiClient:
             connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
         else:
             connection = _NamedConnection(host, port, context=self._context, server_name=self._server_name)
-        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        headers = {"Authorization": b"Bearer " + self._token, "Content-Type": "application/json"}
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
             response = connection.getresponse()
@@ -146,6 +148,20 @@ class ApiClient:
                 f"{text[:80].decode(errors='replace')!r}; "
                 "check --url.",
             ) from error
+
+
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a driver's address.
+
+    Raises:
+        SpecRejectedError: `UrlInvalid`.
+    """
+    with contextlib.suppress(ValueError):  # of brackets, of a port, and of what HTTP and names of hosts cannot say
+        parts = urlsplit(url)
+        host, _, _ = parts.hostname or "", parts.port, parts.path.encode("ascii")
+        if parts.scheme in ("http", "https") and host.encode("idna") and url.isprintable() and " " not in url:
+            return parts
+    raise errors.SpecRejectedError("UrlInvalid", f"The url {url!r} of the driver must look like http://host:8090.")
 
 
 class _NamedConnection(http.client.HTTPSConnection):

@@ -9,7 +9,7 @@ import click
 from statefulspark import errors, state_reading
 from statefulspark.checkpoint import relocate, savepoint
 from statefulspark.cli import options, progress, reading, snapshots, verbs, waiting
-from statefulspark.commandline import commands, flags, output, terminal
+from statefulspark.commandline import commands, flags, output, terminal, values
 from statefulspark.contract import api, layout, sizes
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.recovery import external_savepoints
@@ -21,7 +21,7 @@ _EXAMPLE = "s3://bucket/prefix/default/words/savepoints/00000043-nightly"
 
 def _find(location: str, job_folder: options.JobFolder) -> verbs.SnapshotFolder:
     """Return a store and the savepoint's folder below it; only for a number it is known to exist."""
-    if location.isascii() and location.isdigit():
+    if location.isascii() and location.isdigit() and len(location) <= values.MOST_DIGITS:
         store = job_folder.open_job()
         external_location = external_savepoints.location_of(store, int(location))
         if external_location is not None:
@@ -35,7 +35,7 @@ def _split(location: str, job_folder: options.JobFolder) -> verbs.SnapshotFolder
     parent, _, folder = location.rstrip("/").rpartition("/")
     if "://" not in parent or parent.endswith(":/"):
         raise errors.SpecRejectedError(
-            "LocationInvalid", f"The savepoint {location!r} must be a number, or a URI like {_EXAMPLE}."
+            "LocationInvalid", f"The savepoint {location!r:.100} must be a number, or a URI like {_EXAMPLE}."
         )
     return job_folder.open(parent), folder
 

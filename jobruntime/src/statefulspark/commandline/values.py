@@ -10,6 +10,8 @@ import click
 
 from statefulspark import durations, errors
 
+MOST_DIGITS = 19
+"""No number of a snapshot is longer; Python refuses to read one of thousands of digits."""
 _Word = TypeVar("_Word", bound=Enum)
 
 
@@ -59,8 +61,8 @@ class _CheckpointId(click.ParamType[int]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401 -- click's own
         """Read a number."""
         text = str(value)
-        if not text.isascii() or not text.isdigit() or int(text) == 0:
-            self.fail(f"{text!r} must be the number of a checkpoint, as `checkpoint list` shows it", param, ctx)
+        if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS or int(text) == 0:
+            self.fail(f"{text!r:.100} must be the number of a checkpoint, as `checkpoint list` shows it", param, ctx)
         return int(text)
 
 
