@@ -101,7 +101,10 @@ class ApiClient:
             connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
         else:
             connection = _NamedConnection(host, port, context=self._context, server_name=self._server_name)
-        headers = {"Authorization": b"Bearer " + self._token, "Content-Type": "application/json"}
+        headers: dict[str, str | bytes] = {
+            "Authorization": b"Bearer " + self._token,
+            "Content-Type": "application/json",
+        }
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, content, headers)
             response = connection.getresponse()
