@@ -277,10 +277,27 @@ def test_a_failure_of_the_driver_is_ours_and_worth_a_restart(termination_log: Pa
     )
 
 
-def test_a_long_message_fits_into_what_the_kubelet_keeps(termination_log: Path) -> None:
-    launch.finish(ExitCode.FAILED, "QueryFailed", "x" * 10_000)
+@pytest.mark.parametrize("letter", ["x", "ü", "€", "𝄞", '"', "\n", "\x1b"])
+def test_a_long_message_fits_into_what_the_kubelet_keeps(termination_log: Path, letter: str) -> None:
+    """The kubelet keeps 4096 bytes; letters were counted, and a report of other ones lost its beginning."""
+    launch.finish(ExitCode.FAILED, "QueryFailed", letter * 10_000, snapshot="s3://b/s")
 
-    assert len(termination_log.read_bytes()) < 4096
+    body = termination_log.read_bytes()
+    report = api.ExitReport.model_validate_json(body)
+    assert 4000 < len(body) <= 4096
+    assert (report.reason, report.snapshot, set(report.message)) == ("QueryFailed", "s3://b/s", {letter})
+
+
+def test_half_a_surrogate_in_a_message_is_reported_by_its_number(tmp_path: Path, termination_log: Path) -> None:
+    """JSON that was cut in an emoji, and a file's name that is no UTF-8, ended the driver with a stack and no report."""
+    file = tmp_path / "job.py"
+    file.write_text("import json\nraise ValueError(json.loads('\"cut \\\\ud83d\"'))\n")
+
+    code = launch.run_file(file, _CONFIG)
+
+    report = api.ExitReport.model_validate_json(termination_log.read_bytes())
+    assert (code, report.reason) == (ExitCode.BAD_JOB, "JobFileRaised")
+    assert "ValueError: cut \\ud83d" in report.message
 
 
 def test_a_driver_without_a_kubelet_ends_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

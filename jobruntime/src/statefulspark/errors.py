@@ -51,9 +51,10 @@ class StatefulSparkError(Exception):
     """
 
     def __init__(self, reason: str, message: str) -> None:
-        super().__init__(f"{reason}: {message}")
+        # Half a surrogate, as of cut JSON or of a file's name, is no Unicode: no report and no answer could say it.
+        self.message = message.encode(errors="backslashreplace").decode()
         self.reason = reason
-        self.message = message
+        super().__init__(f"{reason}: {self.message}")
 
 
 class SpecRejectedError(StatefulSparkError):

@@ -33,8 +33,8 @@ DEVELOPMENT_FOLDER = ".statefulspark"
 """Where `run --dev` and `python job.py` keep state, beside the job file."""
 _ENV_POD = "KUBERNETES_SERVICE_HOST"
 """Kubernetes sets it in each container."""
-TERMINATION_LIMIT = 3500
-"""The kubelet keeps 4096 bytes."""
+_TERMINATION_BYTES = 4096
+"""The kubelet keeps so many, and the operator reads no report that has lost its beginning."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger(__name__)
@@ -391,10 +391,20 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
     _log.log(logging.INFO if is_clean else logging.ERROR, "driver ends", extra=extra)
     if is_for_people:
         sys.stderr.write(outgoing.printable(f"{'ended' if is_clean else 'error'}: {message}\n"))
-    report = api.ExitReport(exit_code=code, reason=reason, message=message[:TERMINATION_LIMIT], snapshot=snapshot)
     if TERMINATION_LOG.exists():
-        TERMINATION_LOG.write_text(report.to_json())
+        TERMINATION_LOG.write_bytes(_short_report(code, reason, message, snapshot))
     return int(code)
+
+
+def _short_report(code: ExitCode, reason: str, message: str, snapshot: str | None) -> bytes:
+    """Return the report as JSON that the kubelet keeps whole; a message that is too long has an end."""
+    while True:
+        report = api.ExitReport(exit_code=code, reason=reason, message=message, snapshot=snapshot)
+        body = report.to_json().encode()
+        if len(body) <= _TERMINATION_BYTES or not message:
+            return body
+        # A character of the message has six bytes at most, as JSON writes it.
+        message = message[: -((len(body) - _TERMINATION_BYTES) // 6 + 1)]
 
 
 def print_stack(error: Exception) -> None:

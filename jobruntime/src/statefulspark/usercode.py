@@ -124,7 +124,10 @@ def as_internal_error(what: str, *, other_than: tuple[type[Exception], ...] = ()
 
 def format_error(error: BaseException) -> str:
     """Return an exception's class and the first line of its text; Spark adds whole plans and JVM stacks below that."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    whole = (
+        str(error).encode(errors="backslashreplace").decode()
+    )  # As messages of errors are: half a surrogate is no text.
+    text = next((line.strip() for line in whole.splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text.rstrip('.;:')}" if text else type(error).__name__
 
 
