@@ -51,8 +51,9 @@ class Kind:
         Raises:
             SpecRejectedError: `ObjectNameInvalid`: no object can have that name.
         """
-        if name is not None and not may_be_name(name):
-            raise errors.SpecRejectedError("ObjectNameInvalid", f"{name!r} cannot be the name of a {self.name}.")
+        for given, what in ((namespace, "Namespace"), (name, self.name)):
+            if given is not None and not may_be_name(given):
+                raise errors.SpecRejectedError("ObjectNameInvalid", f"{given!r} cannot be the name of a {what}.")
         prefix = "/api" if "/" not in self.api_version else "/apis"
         within = ["namespaces", namespace] if namespace is not None else []
         parts = [prefix, self.api_version, *within, self.plural, name, subresource]

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
+import yaml
 from kubernetes import client, config
 from kubernetes.client.rest import urllib3  # type: ignore[attr-defined]  # its HTTP library, which it requires and we do not
+from kubernetes.config import kube_config
 from statefulspark import errors
 
 from statefulspark_operator.cluster import resources
@@ -25,6 +27,8 @@ REQUEST_TIMEOUT_S = 20
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _JSON, _MERGE = "application/json", "application/merge-patch+json"
 _NOT_FOUND = 404
+_MALFORMED = (OSError, ValueError, TypeError, LookupError, AttributeError)
+"""What the library raises for a kubeconfig that is none."""
 
 
 class Cluster(Protocol):
@@ -83,12 +87,9 @@ class Connection:
         """Return the objects of a namespace, or of all, that match a label and a field selector."""
         attempt = Attempt("list", kind, namespace)
         query = {"labelSelector": labels, "fieldSelector": fields}
-        path = (
-            kind.path(namespace)
-            if namespace is not None
-            else f"{kind.path('-').partition('/namespaces/')[0]}/{kind.plural}"
+        answer = self._send(
+            "GET", kind.path(namespace), attempt, query={name: value for name, value in query.items() if value}
         )
-        answer = self._send("GET", path, attempt, query={name: value for name, value in query.items() if value})
         return resources.items(_decoded(attempt, answer), "items")
 
     def patch_job(self, namespace: str, name: str, patch: Resource) -> Resource:
@@ -162,35 +163,46 @@ def connect(context: str | None, *, answer_s: int = REQUEST_TIMEOUT_S) -> Connec
     """
     settings = client.Configuration()
     try:
-        contexts, active = config.list_kube_config_contexts()  # type: ignore[no-untyped-call]
-    except config.ConfigException as error:
+        namespace = _load_kubeconfig(context, settings)
+    except (config.ConfigException, yaml.YAMLError, *_MALFORMED) as error:
         if context is not None or not _NAMESPACE_FILE.exists():
+            why = " ".join(str(error).split())
             raise errors.SpecRejectedError(
-                "KubeconfigMissing", f"There is no usable kubeconfig ({error}); set KUBECONFIG to its path."
+                "KubeconfigMissing", f"There is no usable kubeconfig ({why}); set KUBECONFIG to its path."
             ) from error
         config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         return Connection(client.ApiClient(settings), _NAMESPACE_FILE.read_text().strip(), answer_s=answer_s)
-    by_name = {entry["name"]: entry for entry in contexts}
-    chosen = by_name.get(context) if context is not None else active
-    if chosen is None:
-        raise errors.SpecRejectedError(
-            "ContextNotFound", f"The kubeconfig has no context {context!r}; there are: {', '.join(sorted(by_name))}."
-        )
-    config.load_kube_config(  # type: ignore[no-untyped-call]
-        context=chosen["name"], client_configuration=settings, persist_config=False
-    )
     settings.retries = False
-    return Connection(client.ApiClient(settings), chosen["context"].get("namespace") or "default", answer_s=answer_s)
+    return Connection(client.ApiClient(settings), namespace, answer_s=answer_s)
+
+
+def _load_kubeconfig(context: str | None, settings: client.Configuration) -> str:
+    """Apply a context of the kubeconfig to the settings of a client, and return its namespace.
+
+    The functions of the library ask for a current context, also beside one that is named.
+    """
+    merged = kube_config.KubeConfigMerger(kube_config.KUBE_CONFIG_DEFAULT_LOCATION).config  # type: ignore[no-untyped-call]
+    present = [entry["name"] for entry in merged["contexts"]] if merged is not None else []
+    if context is not None and present and context not in present:
+        raise errors.SpecRejectedError(
+            "ContextNotFound", f"The kubeconfig has no context {context!r}; there are: {', '.join(sorted(present))}."
+        )
+    loader = kube_config.KubeConfigLoader(merged, active_context=context, config_base_path=None)  # type: ignore[no-untyped-call]
+    loader.load_and_set(settings)  # type: ignore[no-untyped-call]
+    return loader.current_context["context"].get("namespace") or "default"
 
 
 def _decoded(attempt: Attempt, answer: urllib3.HTTPResponse) -> Resource:
     if answer.status >= 300:
         raise refusals.translate(attempt, answer.status, answer.data)
-    decoded: Resource = json.loads(answer.data)
+    try:
+        decoded: Resource = json.loads(answer.data)
+    except ValueError as error:
+        raise _unavailable(attempt, f"{answer.data[:40]!r} is no answer of one") from error
     return decoded
 
 
-def _unavailable(attempt: Attempt, error: Exception) -> errors.TransientError:
+def _unavailable(attempt: Attempt, error: Exception | str) -> errors.TransientError:
     where = os.environ.get("KUBECONFIG", "the default kubeconfig")
     return errors.TransientError(
         "ApiServerUnavailable",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import subprocess
 import sys
+import threading
 import tomllib
 from pathlib import Path
 
@@ -62,6 +64,68 @@ def test_a_context_that_does_not_exist_lists_those_that_do(tmp_path: Path) -> No
     assert (done.returncode, done.stderr) == (
         PluginExit.NOT_FOUND,
         "error: The kubeconfig has no context 'there'; there are: here.\n",
+    )
+
+
+def test_a_context_that_is_named_needs_no_current_one(tmp_path: Path) -> None:
+    path = a_kubeconfig(tmp_path)
+    document = yaml.safe_load(path.read_text())
+    del document["current-context"]
+    path.write_text(yaml.safe_dump(document))
+
+    assert ended(path, "status", "flights", "--context", "here").returncode == PluginExit.UNREACHABLE
+    assert ended(path, "status", "flights").returncode == PluginExit.REFUSED
+
+
+@pytest.mark.parametrize(
+    "text", ["hello", "a: [", "clusters: {c: {}}", "\0"], ids=["a word", "no YAML", "other fields", "bytes"]
+)
+def test_a_file_that_is_no_kubeconfig_is_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+
+    done = ended(path, "status", "flights")
+
+    assert (done.returncode, done.stderr.count("\n")) == (PluginExit.REFUSED, 1)
+    assert done.stderr.startswith("error: There is no usable kubeconfig (")
+
+
+def test_a_certificate_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = a_kubeconfig(tmp_path)
+    document = yaml.safe_load(path.read_text())
+    document["clusters"][0]["cluster"] = {"server": "https://127.0.0.1:1", "certificate-authority": "/none/ca.crt"}
+    path.write_text(yaml.safe_dump(document))
+
+    done = ended(path, "status", "flights")
+
+    assert (done.returncode, done.stderr.count("\n")) == (PluginExit.REFUSED, 1)
+    assert "/none/ca.crt" in done.stderr
+
+
+def test_a_page_of_a_proxy_is_no_answer(tmp_path: Path) -> None:
+    """A proxy that wants a login answers 200 with a page, which ended in a stack of the JSON reader."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"<html>Log in</html>")
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Page) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        done = ended(a_kubeconfig(tmp_path, proxy.server_port), "status", "flights")
+        proxy.shutdown()
+
+    assert (done.returncode, done.stderr.count("\n")) == (PluginExit.UNREACHABLE, 1)
+    assert "Log in" in done.stderr
+
+
+def test_a_namespace_is_no_path(tmp_path: Path) -> None:
+    done = ended(a_kubeconfig(tmp_path), "status", "flights", "-n", "../kube-system")
+
+    assert (done.returncode, done.stderr) == (
+        PluginExit.REFUSED,
+        "error: '../kube-system' cannot be the name of a Namespace.\n",
     )
 
 
