@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import aiohttp
@@ -77,6 +78,17 @@ class RequestTarget:
     def uri(self) -> str:
         """The object as s3://bucket/key."""
         return f"s3://{self.bucket}/{self.key}"
+
+
+def require_none_failed(failures: Iterable[Mapping[str, object]]) -> None:
+    """Raise the first failure within an answer about several objects, as that of a request about one is raised.
+
+    An object that is not there counts as deleted.
+    """
+    for failure in failures:
+        code, why = str(failure.get("Code") or ""), f"{failure.get('Key')}: {failure.get('Message')}"
+        if code != "NoSuchKey":
+            raise botocore.exceptions.ClientError({"Error": {"Code": code, "Message": why}}, "DeleteObjects")
 
 
 def code_of(error: BaseException) -> str:

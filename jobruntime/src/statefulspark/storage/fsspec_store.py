@@ -349,14 +349,13 @@ class FsspecStore:
     async def _delete(self, full_keys: Sequence[str]) -> None:
         target = self._target("delete", full_keys[0])
         request = {"Objects": [{"Key": key} for key in full_keys], "Quiet": True}
-        answer = await self._retried(lambda: self._request("delete_objects", Delete=request), target)
-        for failure in answer.get("Errors", []):
-            reason = "AccessDenied" if failure.get("Code") == "AccessDenied" else "StorageFailed"
-            raise errors.StateUnknownError(
-                reason,
-                f"{self._connection.endpoint} did not delete s3://{self._bucket}/{failure.get('Key')} "
-                f"({failure.get('Code')}: {failure.get('Message')}).",
-            )
+
+        async def attempt() -> None:
+            # S3 answers 200 and refuses single objects, also for a moment (`InternalError`, `SlowDown`).
+            answer = await self._request("delete_objects", Delete=request)
+            fsspec_errors.require_none_failed(answer.get("Errors", []))
+
+        await self._retried(attempt, target)
 
     async def _delete_unchanged(self, full_key: str, etag: str) -> bool:
         """DELETE If-Match, after a check, because some servers ignore the condition."""
