@@ -76,6 +76,32 @@ def test_text_becomes_the_type_of_each_field() -> None:
     )
 
 
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = "high"
+
+
+@dataclass
+class Numbered:
+    level: Level
+    partitions: Literal[8, 16, "all"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "values"),
+    [(("1", "16"), (Level.LOW, 16)), (("high", "all"), (Level.HIGH, "all"))],
+    ids=["numbers", "words"],
+)
+def test_a_member_may_be_a_number(texts: tuple[str, str], values: tuple[object, object]) -> None:
+    """`Input should be 1 or 'high'` was the answer to 1."""
+    given = dict(zip(("level", "partitions"), texts, strict=True))
+
+    read = parameters.read(parameters.declare(Numbered), given, "words")
+
+    assert isinstance(read, Numbered)
+    assert (read.level, read.partitions) == values
+
+
 def test_what_is_not_given_has_its_default() -> None:
     assert parameters.read(parameters.declare(Everything), {"brokers": "k"}, "words") == Everything("k")
     assert parameters.read(parameters.declare(Model), {"brokers": "k"}, "words") == Model(brokers="k")

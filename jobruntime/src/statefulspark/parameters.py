@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import enum
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -199,7 +200,11 @@ def _value(text: str, hint: object) -> object:
         if moment.tzinfo is None:
             raise ValueError("a time zone is missing")
         return moment
-    return pydantic.TypeAdapter(kind).validate_strings(text)
+    # Pydantic compares the text with members as they are, and a member that is a number is never equal.
+    members = [*kind] if isinstance(kind, enum.EnumMeta) else []
+    members += typing.get_args(kind) if typing.get_origin(kind) is typing.Literal else ()
+    by_text = {str(getattr(member, "value", member)): member for member in members}
+    return by_text[text] if text in by_text else pydantic.TypeAdapter(kind).validate_strings(text)
 
 
 def _why(error: ValueError) -> str:
