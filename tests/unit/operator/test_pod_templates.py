@@ -156,6 +156,18 @@ def test_a_variable_has_a_value_or_a_source_and_a_probe_one_handler() -> None:
     assert ("httpGet" in probe, probe["exec"], probe["periodSeconds"]) == (False, {"command": ["true"]}, 10)
 
 
+@pytest.mark.parametrize("name", [["side"], {"is": "side"}, 7, None], ids=["list", "object", "number", "null"])
+@pytest.mark.parametrize("field", ["containers", "volumes"])
+def test_a_name_that_is_no_text_is_left_to_the_api_server(field: str, name: JsonValue) -> None:
+    """A list as a name ended each reconcile of the job in a TypeError, and its status never said why."""
+    subject = templated({field: [{"name": name, "securityContext": SAFE}]})
+
+    pod = driver.pod(subject, epoch=1, revision="r")
+
+    assert [item.get("name") for item in resources.items(pod, "spec", field)][-1] == name
+    restricted.job_problem(subject)
+
+
 def test_the_users_affinity_is_beside_that_of_a_standby() -> None:
     term: Manifest = {"weight": 1, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": {}}}
     affinity: Manifest = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -139,15 +139,21 @@ def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonVa
         key = "name" if field in _MERGED_BY_NAME else "mountPath" if field in _MERGED_BY_PATH else None
         if key is None:
             return list(template)
-        by_key = {item.get(key): item for item in template if isinstance(item, dict)}
-        rendered_keys = {item.get(key) for item in rendered if isinstance(item, dict)}
+        by_key: dict[str | None, JsonValue] = {_text(item, key): item for item in template}
+        by_key.pop(None, None)
+        rendered_keys = {_text(item, key) for item in rendered} - {None}
         laid_over = [
-            overlay(item, by_key[item.get(key)], field) if isinstance(item, dict) and item.get(key) in by_key else item
-            for item in rendered
+            overlay(item, by_key[own], field) if (own := _text(item, key)) in by_key else item for item in rendered
         ]
-        added = [item for item in template if not isinstance(item, dict) or item.get(key) not in rendered_keys]
+        added = [item for item in template if _text(item, key) not in rendered_keys]
         return [*laid_over, *added]
     return template
+
+
+def _text(item: JsonValue, key: str) -> str | None:
+    """Return a field of an object if it is a text; the API server refuses an object with another name."""
+    value = item.get(key) if isinstance(item, dict) else None
+    return value if isinstance(value, str) else None
 
 
 def _union(field: str, template: Mapping[str, JsonValue]) -> Set[str]:
@@ -173,7 +179,7 @@ def laid_over(rendered: Manifest, templates: Iterable[PodTemplate | None], *, re
             continue
         spec = template.spec or {}
         if isinstance(given := spec.get("containers"), list):
-            kept = [item for item in given if not isinstance(item, dict) or item.get("name") not in MAIN - {container}]
+            kept = [item for item in given if _text(item, "name") not in MAIN - {container}]
             spec = {**spec, "containers": kept}
         merged = overlay(merged, {"metadata": template.metadata or {}, "spec": spec})
     manifest = merged if isinstance(merged, dict) else rendered
