@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -55,6 +56,17 @@ def test_rows_come_back_in_order_across_parts_and_files(
     assert merged is not None
     read = [number for batch in staging.read(merged, context) for number in batch.column("id").to_pylist()]
     assert (read, merged.rows, len(merged.files)) == (list(range(20)), 20, 3)
+
+
+def test_batches_that_are_merged_count_as_staged_with_the_later_one(context: base.SinkContext) -> None:
+    """Else a batch of this minute is in doubt, and skipped, because it is merged with one of last week."""
+    old, new = (staged(iter([rows(first, 3)]), context) for first in (0, 3))
+    old = old.model_copy(update={"staged_at": new.staged_at - timedelta(days=7)})
+    transaction = staging.merge_batches(old.to_json().encode(), new.to_json().encode())
+    assert transaction is not None
+    merged = staging.parse(transaction, context)
+
+    assert (merged.files, merged.staged_at) == ((*old.files, *new.files), new.staged_at)
 
 
 def test_no_rows_stage_nothing(context: base.SinkContext) -> None:

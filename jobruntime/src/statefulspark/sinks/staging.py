@@ -120,7 +120,8 @@ def merge_batches(earlier: bytes, later: bytes) -> bytes | None:
     is_large = len(files) > MERGED_FILES or sum(file.size_bytes for file in files) > FILE_BYTES
     if is_large or first.columns != second.columns:
         return None
-    return first.model_copy(update={"files": files}).to_json().encode()
+    # The commit of both comes after the later one was staged. That is what tells whether a lost marker may have had it.
+    return second.model_copy(update={"files": files}).to_json().encode()
 
 
 def parse(transaction: bytes, context: SinkContext) -> StagedRows:
