@@ -278,6 +278,60 @@ def test_kafka_names_every_column_that_makes_no_record() -> None:
         assert problem in refused.value.message
 
 
+def headers_of(**parts: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct(list(parts.items())))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits"),
+    [
+        pytest.param(headers_of(key=pa.string(), value=pa.binary()), True, id="as Spark's sink has them"),
+        pytest.param(headers_of(value=pa.string(), key=pa.large_string()), True, id="text, in another order"),
+        pytest.param(headers_of(name=pa.string(), content=pa.binary()), False, id="other names"),
+        pytest.param(headers_of(key=pa.string()), False, id="names alone"),
+        pytest.param(headers_of(key=pa.string(), value=pa.int32()), False, id="numbers"),
+        pytest.param(pa.list_(pa.string()), False, id="texts"),
+        pytest.param(pa.map_(pa.string(), pa.binary()), False, id="a map"),
+    ],
+)
+def test_kafka_refuses_headers_that_would_lose_their_names_before_the_query_starts(
+    kind: pa.DataType, fits: bool
+) -> None:
+    schema = pa.schema([("value", pa.string()), ("headers", kind)])
+    if fits:
+        kafka_rows.check(schema, None)
+        return
+    with pytest.raises(errors.SpecRejectedError, match=r"SinkSchemaMismatch.*headers is"):
+        kafka_rows.check(schema, None)
+
+
+@pytest.mark.parametrize("headers", [[None], [{"key": None, "value": b"x"}]], ids=["null", "without a name"])
+def test_kafka_refuses_a_header_without_a_name_on_the_worker(headers: list[object]) -> None:
+    schema = pa.schema([("value", pa.string()), ("headers", headers_of(key=pa.string(), value=pa.binary()))])
+    batch = pa.RecordBatch.from_pydict({"value": ["a"], "headers": [headers]}, schema=schema)
+    with pytest.raises(errors.SpecRejectedError, match="RowUnsupported: A record has a header without a name"):
+        list(kafka_rows.encode(iter([batch]), None))
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        pytest.param(b"x", id="bytes"),
+        pytest.param(None, id="nothing"),
+        pytest.param(kafka_rows.KafkaRecord(7), id="a number as value"),  # type: ignore[arg-type]
+        pytest.param(kafka_rows.KafkaRecord(b"x", headers={"a": b"b"}), id="a dict as headers"),  # type: ignore[arg-type]
+        pytest.param(kafka_rows.KafkaRecord(b"x", partition=2**40), id="a partition beyond 32 bits"),
+    ],
+)
+def test_a_serializer_that_returns_no_record_is_named(returned: kafka_rows.KafkaRecord) -> None:
+    def serialize(row: Mapping[str, object]) -> kafka_rows.KafkaRecord:
+        return returned
+
+    batch = pa.RecordBatch.from_pydict({"id": [1]})
+    with pytest.raises(errors.UserCodeError, match=r"FunctionFailed: The Kafka serializer .*serialize\(\) returned no"):
+        list(kafka_rows.encode(iter([batch]), serialize))
+
+
 def test_json_rows_have_a_key_and_a_plain_form_of_every_value() -> None:
     row = {
         "id": 7,

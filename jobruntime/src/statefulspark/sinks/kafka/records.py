@@ -85,13 +85,11 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
         problems = [] if VALUE in schema.names else [f"{VALUE} is missing"]
         for field in schema:
             kind = field.type
-            is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-            is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-            if field.name in (KEY, VALUE) and not (is_text or is_bytes):
+            if field.name in (KEY, VALUE) and not _has_bytes(kind):
                 problems.append(f"{field.name} is {kind} and must be string or binary")
             elif field.name == PARTITION and not pa.types.is_int32(kind):
                 problems.append(f"{PARTITION} is {kind} and must be int")
-            elif field.name == HEADERS and not pa.types.is_list(kind):
+            elif field.name == HEADERS and not _are_headers(kind):
                 problems.append(f"{HEADERS} is {kind} and must be array<struct<key: string, value: binary>>")
             elif field.name not in STAGED.names:
                 problems.append(f"{field.name} is not a column of a Kafka record")
@@ -109,6 +107,18 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
             f"These columns do not fit a Kafka record: {'; '.join(problems)}. The stream has {', '.join(schema.names)}. "
             "Select value and key, or give the sink a serializer, for example ss.sinks.JsonSerializer(key=...).",
         )
+
+
+def _are_headers(kind: pa.DataType) -> bool:
+    """Tell whether a type is that of headers; Arrow fills fields of other names with nulls in place of refusing them."""
+    if not pa.types.is_list(kind) or not pa.types.is_struct(kind.value_type):
+        return False
+    parts = {part.name: part.type for part in kind.value_type}
+    return parts.keys() == {"key", "value"} and rowvalues.is_text(parts["key"]) and _has_bytes(parts["value"])
+
+
+def _has_bytes(kind: pa.DataType) -> bool:
+    return rowvalues.is_text(kind) or bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def encode(
@@ -148,6 +158,12 @@ def _require_sendable(staged: pa.RecordBatch, largest_bytes: int) -> None:
     sizes = compute.add(*(compute.cast(length, pa.int64()) for length in lengths))
     headers = staged.column(HEADERS)
     if headers.null_count < len(headers):
+        if headers.flatten().field("key").null_count or headers.flatten().null_count:
+            raise errors.SpecRejectedError(
+                "RowUnsupported",
+                "A record has a header without a name (null), which Kafka does not have. Correct the code, or filter such "
+                "headers; the same batch runs again with the next start.",
+            )
         sizes = compute.add(sizes, pa.array(map(_header_bytes, headers.to_pylist()), pa.int64()))
     largest = compute.max(sizes).as_py()
     if largest > largest_bytes:
@@ -174,21 +190,29 @@ def _header_bytes(headers: Sequence[Mapping[str, str | bytes | None]] | None) ->
 
 
 def _serialized(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
+    called = f"The Kafka serializer {getattr(serializer, '__qualname__', type(serializer).__qualname__)}()"
     records = []
     for row in rowvalues.dicts(batch):
         try:
-            records.append(serializer(row))
+            record = serializer(row)
         except Exception as error:
             if isinstance(serializer, JsonSerializer):
                 raise
-            name = getattr(serializer, "__qualname__", type(serializer).__qualname__)
-            raise usercode.raised(error, reason="FunctionFailed", called=f"The Kafka serializer {name}()") from error
-    return pa.RecordBatch.from_pydict(
-        {
-            KEY: [record.key for record in records],
-            VALUE: [record.value for record in records],
-            HEADERS: [[{"key": name, "value": value} for name, value in record.headers] for record in records],
-            PARTITION: [record.partition for record in records],
-        },
-        schema=STAGED,
-    )
+            raise usercode.raised(error, reason="FunctionFailed", called=called) from error
+        records.append(record)
+    try:
+        return pa.RecordBatch.from_pydict(
+            {
+                KEY: [record.key for record in records],
+                VALUE: [record.value for record in records],
+                HEADERS: [[{"key": name, "value": value} for name, value in record.headers] for record in records],
+                PARTITION: [record.partition for record in records],
+            },
+            schema=STAGED,
+        )
+    except (AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+        message = (
+            f"{called} returned no ss.sinks.KafkaRecord with a value and a key of bytes, headers of names and bytes, and a "
+            f"number as partition: {usercode.format_error(error)}"
+        )
+        raise usercode.user_code_error(error, reason="FunctionFailed", message=f"{message}.") from error
