@@ -116,6 +116,24 @@ def test_an_upsert_replaces_rows_and_the_last_of_a_batch_counts(world: World, ds
     assert run(dsn, "SELECT * FROM words ORDER BY id") == [(1, "one"), (2, "zwei"), (3, "three")]
 
 
+def test_an_upsert_refuses_a_null_in_its_key_unless_the_index_takes_nulls_for_equal(world: World, dsn: str) -> None:
+    run(dsn, "CREATE UNIQUE INDEX plain ON words (word)")
+    nulls = pa.RecordBatch.from_pydict({"id": [1, 2], "word": [None, None]}, schema=SCHEMA)
+    sink = postgres_sink("words", dsn=dsn, upsert_by="word")
+    sink.check_schema(SCHEMA, StorageOptions())
+    with pytest.raises(errors.SpecRejectedError, match="RowUnsupported: The column 'word' has a null, and upsert_by"):
+        sink.write_part(iter([nulls]), world.at(0))
+
+    run(dsn, "DROP INDEX plain")
+    run(dsn, "CREATE UNIQUE INDEX matching ON words (word) NULLS NOT DISTINCT")
+    sink = postgres_sink("words", dsn=dsn, upsert_by="word")
+    sink.check_schema(SCHEMA, StorageOptions())
+    sink.open(world.at(0))
+    commit(sink, world, 0, nulls)
+    commit(sink, world, 1, nulls)
+    assert run(dsn, "SELECT * FROM words") == [(2, None)]
+
+
 def test_values_arrive_as_they_are(world: World, dsn: str) -> None:
     run(
         dsn,

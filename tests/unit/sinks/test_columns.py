@@ -156,6 +156,16 @@ def test_a_value_that_no_database_takes_is_refused_by_the_worker(column: pa.Arra
     assert "The column 'made at'" in refused.value.message
 
 
+def test_a_worker_refuses_a_null_that_an_upsert_would_take_for_no_key() -> None:
+    """Rows with it replace nothing, and all but the last one of a commit were lost."""
+    batch = pa.RecordBatch.from_pydict({"a": ["x", None]})
+    plain, key = TableColumn("a", "text"), TableColumn("a", "text", is_key=True)
+    assert limits.storable(batch, {"a": plain}) is batch
+    assert limits.storable(batch.slice(0, 1), {"a": key}).num_rows == 1
+    with pytest.raises(errors.SpecRejectedError, match="RowUnsupported: The column 'a' has a null, and upsert_by"):
+        limits.storable(batch, {"a": key})
+
+
 @pytest.mark.parametrize(
     ("kind", "wanted", "fits"),
     [

@@ -11,7 +11,7 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -43,13 +43,16 @@ SELECT c.oid, n.nspname, c.relkind IN ('r', 'p', 'f')
   OR EXISTS (SELECT FROM pg_trigger WHERE tgrelid = c.oid AND tgtype & 68 = 68)  -- INSTEAD OF INSERT
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = to_regclass(%s)
 """
-_UNIQUE = """
-SELECT array_agg(a.attname::text), i.indimmediate
+_UNIQUE = sql.SQL("""
+SELECT array_agg(a.attname::text), i.indimmediate, bool_or({})
 FROM pg_index i JOIN pg_attribute a
   ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
 WHERE i.indrelid = %s AND i.indisunique AND i.indisvalid AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid, i.indimmediate
-"""
+""")
+_MATCHES_NULLS = sql.SQL("i.indnullsnotdistinct")
+_HAS_MATCHING_NULLS = 150000
+"""The version of the server from which on an index may take nulls for equal."""
 
 
 _PORTS = re.compile(r"[0-9,]*")
@@ -119,7 +122,7 @@ class PostgresClient:
         with self._connected("look at") as connection, transactions.begun(connection):
             oid, _ = self._find_table(connection)
             columns = self._columns(connection)
-            keys = [(frozenset(names), is_immediate) for names, is_immediate in connection.execute(_UNIQUE, [oid])]
+            unique = self._unique(connection, oid)
             lacking = rights.lacking(connection, oid, MARKER_TABLE, schema.names, self.upsert_by)
         problems = list(columntypes.mismatches(schema, columns))
         problems += [
@@ -129,7 +132,7 @@ class PostgresClient:
             raise errors.SpecRejectedError(
                 "SinkSchemaMismatch", f"The stream does not fit {self.where}: {'; '.join(problems)}."
             )
-        usable = [is_immediate for names, is_immediate in keys if names == frozenset(self.upsert_by)]
+        usable = [is_immediate for is_immediate, _ in unique]
         if self.upsert_by and not usable:
             raise errors.SpecRejectedError(
                 "PostgresKeyMissing",
@@ -146,7 +149,9 @@ class PostgresClient:
             raise errors.SpecRejectedError(
                 "PostgresAccessDenied", f"The sink may not write to {self.where}: {'; '.join(lacking)}."
             )
-        return tuple(columns)
+        takes_null = not self.upsert_by or any(matches_nulls for _, matches_nulls in unique)
+        keys = () if takes_null else self.upsert_by
+        return tuple(replace(column, is_key=column.name in keys) for column in columns)
 
     def open(self, context: SinkContext) -> None:
         """Leave this driver in the sink's row; see `PostgresMachine.open`."""
@@ -271,6 +276,13 @@ class PostgresClient:
     def _columns(self, connection: psycopg.Connection) -> list[columntypes.TableColumn]:
         rows = connection.execute(_COLUMNS, [self._name.as_string(connection)])
         return [columntypes.TableColumn(*values) for values in rows]
+
+    def _unique(self, connection: psycopg.Connection, oid: int) -> list[tuple[bool, bool]]:
+        """Return the unique indexes of exactly the key columns: whether each is immediate, and takes nulls for equal."""
+        has_nulls = connection.info.server_version >= _HAS_MATCHING_NULLS
+        rows = connection.execute(_UNIQUE.format(_MATCHES_NULLS if has_nulls else sql.SQL("false")), [oid])
+        key_columns = frozenset(self.upsert_by)
+        return [(immediate, nulls) for names, immediate, nulls in rows if frozenset(names) == key_columns]
 
     @property
     def _parts(self) -> tuple[str, ...]:

@@ -45,6 +45,7 @@ class TableColumn:
         is_not_null: It takes no null.
         modifier: Length or precision of its type, as PostgreSQL keeps them; -1 for none.
         labels: Values of the enum.
+        is_key: The sink upserts by it, and its index takes each null for another value.
     """
 
     name: str
@@ -55,6 +56,7 @@ class TableColumn:
     is_not_null: bool = False
     modifier: int = -1
     labels: Sequence[str] = ()
+    is_key: bool = False
 
 
 def mismatches(schema: pa.Schema, columns: Sequence[TableColumn]) -> tuple[str, ...]:

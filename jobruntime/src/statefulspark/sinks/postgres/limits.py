@@ -57,6 +57,11 @@ def _problems(column: pa.Array, target: TableColumn | None) -> Iterator[str]:
         return
     if target.is_not_null and column.null_count:
         yield "a null, and the table's column is NOT NULL"
+    if target.is_key and column.null_count:
+        yield (
+            "a null, and upsert_by names it: a null is equal to nothing there, so the row would replace none; create the "
+            "index with NULLS NOT DISTINCT (PostgreSQL 15), or give the column a value in place of null"
+        )
     kind, values = target.type.removeprefix(ARRAY_MARK), column
     while kind != target.type and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
         values = values.flatten()
