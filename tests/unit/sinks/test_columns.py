@@ -156,6 +156,29 @@ def test_a_value_that_no_database_takes_is_refused_by_the_worker(column: pa.Arra
     assert "The column 'made at'" in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "problem"),
+    [
+        pytest.param(r'{"a": "\u0000"}', "json", None, id="NUL in json"),
+        pytest.param(r'{"a": "\u0000"}', "jsonb", "jsonb stores neither", id="NUL in jsonb"),
+        pytest.param(r'{"a": "\\\u0000"}', "jsonb", "jsonb stores neither", id="NUL behind a backslash"),
+        pytest.param(r'{"a": "\\u0000"}', "jsonb", None, id="a backslash and letters"),
+        pytest.param(r'{"a": "\u00e4\ud83d\ude00"}', "jsonb", None, id="other escapes"),
+        pytest.param(r'{"a": "\ud83d"}', "jsonb", "jsonb stores neither", id="half a pair"),
+        pytest.param("1" * 5000, "jsonb", None, id="a long number"),
+        pytest.param("[" * 200_000, "jsonb", "deeper than Python", id="deeply nested"),
+        pytest.param("{", "jsonb", "which is not JSON", id="no JSON"),
+    ],
+)
+def test_a_worker_refuses_json_that_postgres_never_stores(text: str, kind: str, problem: str | None) -> None:
+    batch = pa.RecordBatch.from_pydict({"a": [text, None]})
+    if problem is None:
+        assert limits.storable(batch, {"a": TableColumn("a", kind)}) is batch
+        return
+    with pytest.raises(errors.SpecRejectedError, match=f"RowUnsupported: The column 'a' has .*{problem}"):
+        limits.storable(batch, {"a": TableColumn("a", kind)})
+
+
 def test_a_worker_refuses_a_null_that_an_upsert_would_take_for_no_key() -> None:
     """Rows with it replace nothing, and all but the last one of a commit were lost."""
     batch = pa.RecordBatch.from_pydict({"a": ["x", None]})

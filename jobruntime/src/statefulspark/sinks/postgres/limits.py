@@ -9,6 +9,7 @@ rest.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import NoReturn, cast
@@ -22,6 +23,7 @@ from statefulspark.sinks.postgres.columntypes import ARRAY_MARK, JSON, TableColu
 _HEADER_BYTES = 4
 """What PostgreSQL adds to the length or the precision in a type's modifier."""
 _UUID = r"(?i)^(\{[0-9a-f]{4}(-?[0-9a-f]{4}){7}\}|[0-9a-f]{4}(-?[0-9a-f]{4}){7})$"
+_NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")
 _SHOWN = 60
 _EXACT = Context(prec=1100)
 """PostgreSQL's numbers have a precision of 1,000 digits at most."""
@@ -87,11 +89,26 @@ def _text_problems(values: pa.Array, kind: str, target: TableColumn) -> Iterator
         for value in _first(values, outside):
             yield f"{_shown(value)}, and the table's enum has {', '.join(target.labels)}"
     elif kind in JSON:
-        for value in values.drop_null().to_pylist():
-            try:
-                json.loads(value, parse_constant=_refuse)
-            except ValueError:
-                yield f"{_shown(value)}, which is not JSON"
+        problems = (_json_problem(value, kind) for value in values.drop_null().to_pylist())
+        yield from filter(None, problems)
+
+
+def _json_problem(text: str, kind: str) -> str | None:
+    """Return why a column of `json` or `jsonb` does not store a text; the latter reads escapes, too."""
+    no_text = f"{_shown(text)}, which has \\u0000 or half a surrogate pair, and jsonb stores neither"
+    try:
+        parsed = json.loads(text, parse_constant=_refuse, parse_int=str)
+        if kind == "jsonb" and "\\u" in text:
+            if _NUL.search(text):
+                return no_text
+            json.dumps(parsed, ensure_ascii=False).encode()
+    except RecursionError:
+        return f"{_shown(text)}, which nests deeper than Python reads"
+    except UnicodeEncodeError:
+        return no_text
+    except ValueError:
+        return f"{_shown(text)}, which is not JSON"
+    return None
 
 
 def _number_problems(values: pa.Array, modifier: int) -> Iterator[str]:
