@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -59,6 +60,14 @@ def test_each_sink_gets_its_rows_and_columns() -> None:
         1: repr([{"word": f"w{n}"} for n in range(0, 6, 2)]).encode(),
         2: repr([{"word": f"w{n}", "n": n} for n in range(6)]).encode(),
     }
+
+
+def test_a_sink_whose_part_is_no_bytes_is_named() -> None:
+    def described(batches: Batches) -> Any:
+        return {"rows": len(list(batches))}
+
+    with pytest.raises(errors.UserCodeError, match=r"write_part\(\) of sink .* raised TypeError: it returned dict"):
+        written(a_partition(), (described, None))
 
 
 def test_a_single_sink_gets_the_batches_as_they_are() -> None:

@@ -169,6 +169,23 @@ def test_what_is_committed_together_is_tried_again_as_it_was(bucket: stores.Memo
     assert news(sink)[1:] == ["commit 1/1 of 1 by 1 from 0: {}{}"]
 
 
+@pytest.mark.parametrize(
+    "merged", [pytest.param("{}", id="text"), pytest.param(b"\xff", id="bytes that are no text")]
+)
+def test_a_sink_that_merges_into_what_is_no_transaction_is_named(
+    bucket: stores.MemoryStore, merged: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = MergingSink()
+    driver = start(bucket, sink)
+    driver.batch(2)
+    news(sink)
+    monkeypatch.setattr(sink, "merge", lambda earlier, later: merged)
+
+    with pytest.raises(errors.UserCodeError, match=r"SinkFailed: MergingSink.merge\(\) of sink 'out' raised"):
+        driver.checkpoint()
+    assert news(sink) == []
+
+
 def test_a_start_commits_each_batch_apart(bucket: stores.MemoryStore) -> None:
     """The driver before may have committed some of them."""
     driver = start(bucket, MergingSink())

@@ -43,7 +43,9 @@ class PartWriter:
         """Stage the rows, and return the sink's description of them; None if it has staged nothing."""
         rows = batches if self.selection is None else _chosen(batches, self.selection)
         with sink_calls.calling(self.sink, self.context.uid, "write_part"):
-            return self.sink.write_part(rows, self.context)
+            part = self.sink.write_part(rows, self.context)
+            sink_calls.require_bytes(part)
+            return part
 
 
 def write_parts(batches: Batches, writers: Sequence[PartWriter]) -> Batches:

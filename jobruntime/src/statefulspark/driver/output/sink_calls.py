@@ -30,3 +30,24 @@ def calling(sink: object, uid: str, method: str, *, reason: str = "SinkFailed") 
             raise
         called = f"{type(sink).__qualname__}.{method}() of sink {uid!r}"
         raise usercode.raised(error, reason=reason, called=called) from error
+
+
+def require_bytes(returned: object) -> None:
+    """Refuse what a method of a sink has returned if it is neither bytes nor None; called inside `calling`.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if returned is not None and not isinstance(returned, bytes):
+        raise TypeError(f"it returned {type(returned).__name__}, and has to return bytes, or None")
+
+
+def require_transaction(returned: bytes | None) -> None:
+    """Refuse a transaction that cannot be recorded; called inside `calling`.
+
+    Raises:
+        TypeError: It is neither bytes nor None.
+        UnicodeDecodeError: It is not UTF-8.
+    """
+    require_bytes(returned)
+    (returned or b"").decode()

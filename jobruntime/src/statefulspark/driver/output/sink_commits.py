@@ -66,6 +66,7 @@ def merge(sink: JobSink, earlier: PreparedRecord, later: PreparedRecord) -> Prep
         return None
     with sink_calls.calling(sink.sink, sink.uid, "merge"):
         transaction = sink.sink.merge(earlier.transaction.encode(), later.transaction.encode())
+        sink_calls.require_transaction(transaction)
     return None if transaction is None else later.model_copy(update={"transaction": transaction.decode()})
 
 

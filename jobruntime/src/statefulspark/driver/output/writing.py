@@ -84,6 +84,7 @@ class BatchWriter:
                 with self._refusals.noting(sink.query_uid, sink.participant):
                     with sink_calls.calling(sink.sink, sink.uid, "prepare"):
                         transaction = sink.sink.prepare(staged, context)
+                        sink_calls.require_transaction(transaction)
                     committer.record_prepared(batch_id, transaction)
 
 
