@@ -169,9 +169,7 @@ def test_what_is_committed_together_is_tried_again_as_it_was(bucket: stores.Memo
     assert news(sink)[1:] == ["commit 1/1 of 1 by 1 from 0: {}{}"]
 
 
-@pytest.mark.parametrize(
-    "merged", [pytest.param("{}", id="text"), pytest.param(b"\xff", id="bytes that are no text")]
-)
+@pytest.mark.parametrize("merged", [pytest.param("{}", id="text"), pytest.param(b"\xff", id="bytes that are no text")])
 def test_a_sink_that_merges_into_what_is_no_transaction_is_named(
     bucket: stores.MemoryStore, merged: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
