@@ -211,8 +211,9 @@ def _serialized(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch
             schema=STAGED,
         )
     except (AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
-        message = (
-            f"{called} returned no ss.sinks.KafkaRecord with a value and a key of bytes, headers of names and bytes, and a "
-            f"number as partition: {usercode.format_error(error)}"
-        )
-        raise usercode.user_code_error(error, reason="FunctionFailed", message=f"{message}.") from error
+        raise usercode.user_code_error(
+            error,
+            reason="FunctionFailed",
+            message=f"{called} returned no ss.sinks.KafkaRecord with a value and a key of bytes, headers of names and bytes, and "
+            f"a number as partition: {usercode.format_error(error)}.",
+        ) from error
