@@ -53,7 +53,9 @@ def test_the_log_of_a_file_source_has_no_gap_after_what_was_read(
     [
         pytest.param(('{"a":{"0":7,"1":5}}', '{"logOffset":4}'), None, id="forwards"),
         pytest.param(('{"a":{"0":5,"1":5}}', '{"logOffset":4}'), None, id="no new records"),
-        pytest.param(('{"a":{"0":5,"1":5,"2":0},"b":{"0":0}}', '{"logOffset":4}'), None, id="new partitions and topics"),
+        pytest.param(
+            ('{"a":{"0":5,"1":5,"2":0},"b":{"0":0}}', '{"logOffset":4}'), None, id="new partitions and topics"
+        ),
         pytest.param(('{"a":{"0":9,"1":4}}', '{"logOffset":4}'), "a-1", id="one partition goes back"),
         pytest.param(('{"a":{"0":9}}', '{"logOffset":4}'), "a-1", id="a partition is gone"),
         pytest.param(('{"b":{"0":9}}', '{"logOffset":4}'), "a-0", id="the topic is gone"),

@@ -1,8 +1,8 @@
 """Gaps in the logs of a query, behind its newest committed batch: what Spark fails at in every start.
 
-An entry is gone although a later one is there. Spark numbers batches, and the entries of a file source, one after the other, and reads them back that way. A driver that
-goes on over a replica which lags, or over a backup, writes behind what is missing there. What its newest committed batch
-needs may be whole all the same; what lies behind the gap can never be read.
+An entry is gone although a later one is there. Spark numbers batches, and the entries of a file source, one after the other,
+and reads them back that way. A driver that goes on over a replica that lags, or over a backup, writes behind what is
+missing there. What its newest committed batch needs may be whole all the same; what lies behind the gap can never be read.
 
 Or a batch was planned while Kafka had fewer records than the job has read, as after an election of a replica that lags. Its
 entry goes back, so Spark refuses to run it, also after the records are there again.
@@ -83,9 +83,9 @@ def find(store: read_cache.ReadCache, generation: int, queries: Iterable[QueryEn
         partition = _find_way_back(store, path, query) if query.batch_id + 1 in planned else None
         if partition is not None:
             return (
-                f"{store.uri}/{path}/offsets/{query.batch_id + 1} was planned while the Kafka partition {partition} had fewer "
-                f"records than the job has read. Query {query.uid!r} continues after batch {query.batch_id}, and plans its "
-                "next batch again."
+                f"{store.uri}/{path}/offsets/{query.batch_id + 1} was planned while the Kafka partition {partition} had "
+                f"fewer records than the job has read. Query {query.uid!r} continues after batch {query.batch_id}, and "
+                "plans its next batch again."
             )
     return None
 

@@ -117,7 +117,9 @@ class OffsetPublisher:
                 line = offsets[target.line]
                 positions = sparklog.kafka_positions(line)
                 if positions is None:
-                    raise sparklog.unreadable(f"The line {line[:200]!r} of an offset log", "it has no positions of Kafka")
+                    raise sparklog.unreadable(
+                        f"The line {line[:200]!r} of an offset log", "it has no positions of Kafka"
+                    )
                 self._publish_one(target, positions)
 
     def close(self) -> None:

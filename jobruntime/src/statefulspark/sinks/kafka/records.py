@@ -214,6 +214,6 @@ def _serialized(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch
         raise usercode.user_code_error(
             error,
             reason="FunctionFailed",
-            message=f"{called} returned no ss.sinks.KafkaRecord with a value and a key of bytes, headers of names and bytes, and "
-            f"a number as partition: {usercode.format_error(error)}.",
+            message=f"{called} returned no ss.sinks.KafkaRecord with a value and a key of bytes, headers of names and "
+            f"bytes, and a number as partition: {usercode.format_error(error)}.",
         ) from error
