@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import queue
 from collections.abc import Callable
@@ -80,6 +81,7 @@ class Lanes:
         self._waiting: dict[background.Lane | commit.SinkKey, list[Callable[[], None]]] = {}
         self._is_closed = False
         self._fibers: dict[background.Lane | commit.SinkKey, fibers.Fiber] = {}
+        self._undone = collections.Counter[background.Lane | commit.SinkKey]()
 
     def submit(
         self,
@@ -97,11 +99,17 @@ class Lanes:
                 self._post(lambda: on_failed(failure))
             else:
                 self._post(lambda: on_done(result))
+            finally:
+                self._undone[lane] -= 1
 
+        self._undone[lane] += 1
         waiting = self._waiting.setdefault(lane, [])
         waiting.append(perform)
         if lane not in self._fibers:
             self._fibers[lane] = self._process.spawn(background.lane_name(lane), lambda: self._work(waiting))
+
+    def is_busy(self, lane: background.Lane | commit.SinkKey) -> bool:
+        return self._undone[lane] > 0
 
     def close(self, *, wait: bool) -> None:
         self._is_closed = True
