@@ -255,3 +255,54 @@ def test_a_broadcast_input_needs_a_function_for_it(
         operatorstate.DriverSink(function, broadcast=broadcast)
 
     assert caught.value.reason == "FunctionInvalid"
+
+
+class Counts(operatorstate.BroadcastSinkFunction[int], operatorstate.CheckpointedFunction):
+    """Its states have dicts, which it changes in place."""
+
+    def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
+        self.state = context.operator_state_store.broadcast_state("counts")
+        if not context.is_restored:
+            self.state.put("all", {"n": 0})
+
+    def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:
+        pass
+
+    def invoke(self, value: int) -> None:
+        raise ValueError(f"row {value}")
+
+    def invoke_broadcast(self, value: int) -> None:
+        self.state["all"]["n"] += value
+
+
+def a_counting_run(restored: OperatorState | None = None) -> batches.SinkRun:
+    sink = operatorstate.DriverSink(Counts(), parallelism=2, broadcast="true")
+    return batches.SinkRun("out", sink, restored=restored, checkpoint_id=None)
+
+
+def count(run: batches.SinkRun, batch: int, value: int) -> OperatorState:
+    run.begin(batch)
+    run.invoke_broadcast(value)
+    body = run.end(at(batch))
+    assert body is not None
+    return record.decode(body, "a test")
+
+
+def test_subtasks_that_change_restored_elements_in_place_do_not_change_those_of_others() -> None:
+    restored = count(a_counting_run(), 0, 1)
+
+    after = count(a_counting_run(restored), 1, 1)
+
+    assert after.states["counts"].parts == ((("all", {"n": 2}),),) * 2
+
+
+def test_a_batch_that_runs_again_does_not_see_elements_that_its_first_attempt_changed_in_place() -> None:
+    run = a_counting_run(count(a_counting_run(), 0, 1))
+    run.begin(1)
+    run.invoke_broadcast(5)
+    with pytest.raises(errors.StatefulSparkError):
+        run.invoke(0, -1)
+
+    after = count(run, 1, 1)
+
+    assert after.states["counts"].parts == ((("all", {"n": 2}),),) * 2

@@ -122,6 +122,39 @@ def test_the_example_counts_on_from_what_was_cut(closing: list[running.RunningSo
     assert len(taken) >= 3
 
 
+class Positions(operatorstate.SourceFunction[int], operatorstate.CheckpointedFunction):
+    """Its state is a dict, which it changes in place."""
+
+    def __init__(self) -> None:
+        self.positions = {"partition-0": 0}
+
+    def run(self, ctx: operatorstate.SourceContext[int]) -> None:
+        ctx.collect(0)
+
+    def cancel(self) -> None:
+        pass
+
+    def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
+        self.state = context.operator_state_store.list_state("positions")
+        self.state.update([self.positions])
+
+    def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:
+        pass
+
+
+def test_a_state_that_is_changed_in_place_after_its_cut_is_that_of_the_cut(closing: list[running.RunningSource]) -> None:
+    made = subtasks.Subtasks("positions", Positions(), 1)
+    made.initialize(None, None)
+    source = running.RunningSource(made, columns=("n",), capacity=50)
+    closing.append(source)
+
+    cut = source.cut(AT)
+    made.functions[0].positions["partition-0"] = 7
+
+    assert cut.state is not None
+    assert cut.state.states["positions"].parts == (({"partition-0": 0},),)
+
+
 class LettingIn:
     """The lock of a source's only subtask, which goes on with its source whenever the runtime has left it."""
 

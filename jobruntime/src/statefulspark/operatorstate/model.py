@@ -5,6 +5,7 @@ Data classes only. `redistribution` redistributes parts, `record` has their stor
 
 from __future__ import annotations
 
+import copy
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,8 +68,8 @@ class OperatorState:
     states: Mapping[str, NamedState]
 
     def subtask_states(self, index: int) -> dict[str, SubtaskState]:
-        """Return the states of one subtask by name."""
-        return {name: SubtaskState(state.meta, state.parts[index]) for name, state in self.states.items()}
+        """Return the states of one subtask by name, as copies: functions change elements in place."""
+        return {name: SubtaskState(state.meta, copy.deepcopy(state.parts[index])) for name, state in self.states.items()}
 
 
 @dataclass(frozen=True, slots=True)

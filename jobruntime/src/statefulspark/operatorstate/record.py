@@ -15,13 +15,15 @@ from __future__ import annotations
 import base64
 import json
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, cast
 
 from pydantic import Field, ValidationError
 
 from statefulspark import errors
 from statefulspark.contract import base, formats
-from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta, Part
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta, Part, SubtaskState
 from statefulspark.state.types import codec
 
 _PLAIN_INT_LIMIT = 2**53
@@ -69,7 +71,8 @@ def encode(uid: str, state: OperatorState) -> bytes:
         UTF-8 JSON; equal for equal state.
 
     Raises:
-        SpecRejectedError: `StateValueTypeUnsupported`: an element cannot be stored; the error names the state.
+        SpecRejectedError: `StateValueTypeUnsupported` or `StateValueUnsupported`: an element cannot be stored; the error
+            names the state.
     """
     states = [_encode_state(state.states[name]) for name in sorted(state.states)]
     version = formats.OPERATOR_STATE.writes
@@ -99,15 +102,33 @@ def decode(body: bytes, source: str, *, uid: str | None = None) -> OperatorState
     return OperatorState(record.parallelism, states)
 
 
+def detached(states: Mapping[str, SubtaskState]) -> dict[str, SubtaskState]:
+    """Return the states of a subtask as they would be read again, which later changes of its function do not reach.
+
+    Raises:
+        SpecRejectedError: As `encode`.
+    """
+    return {name: replace(state, part=_unpack(_pack(name, state.part))) for name, state in states.items()}
+
+
+def _pack(name: str, part: Part) -> bytes:
+    with codec.naming(name):
+        return codec.pack(codec.pack_column(part))
+
+
+def _unpack(packed: bytes) -> Part:
+    column = codec.unpack(packed)
+    if not isinstance(column, list):
+        raise ValueError("a content is not a column")
+    return tuple(codec.unpack_column(column))
+
+
 def _encode_state(state: NamedState) -> dict[str, object]:
     bodies: dict[bytes, int] = {}
     contents: list[dict[str, object]] = []
     subtasks = []
     for part in state.parts:
-        try:
-            packed = codec.pack(codec.pack_column(part))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise codec.type_rejected(state.meta.name, str(error)) from error
+        packed = _pack(state.meta.name, part)
         if packed not in bodies:
             bodies[packed] = len(contents)
             values = list(part)
@@ -152,10 +173,7 @@ def _decode_state(stored: StateRecord, parallelism: int) -> NamedState:
 
 def _decode_part(mode: Mode, stored: PartRecord) -> Part:
     if stored.msgpack is not None:
-        column = codec.unpack(base64.b64decode(stored.msgpack, validate=True))
-        if not isinstance(column, list):
-            raise ValueError("a content is not a column")
-        return tuple(codec.unpack_column(column))
+        return _unpack(base64.b64decode(stored.msgpack, validate=True))
     if stored.values is None:
         raise ValueError("a content has neither values nor msgpack")
     if mode is Mode.BROADCAST:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from statefulspark import errors
-from statefulspark.operatorstate import subtasks
+from statefulspark.operatorstate import record, subtasks
 from statefulspark.operatorstate.functions import FunctionSnapshotContext, SourceCancelledError, SourceFunction
 from statefulspark.operatorstate.model import OperatorState
 
@@ -216,13 +216,13 @@ class RunningSource:
         """Take the rows that were emitted since the last cut, with the matching state.
 
         Raises:
-            StatefulSparkError: `SnapshotFailed`.
+            StatefulSparkError: `SnapshotFailed`, or a value cannot be stored.
         """
         rows, shares = [], []
         for index, lock in enumerate(self._locks):
             with lock.held():
                 rows.append(lock.take())
-                shares.append(self._function.snapshot_subtask(index, context))
+                shares.append(record.detached(self._function.snapshot_subtask(index, context)))
         state = subtasks.gather(shares) if self._function.is_stateful else None
         return Cut(tuple(rows), state)
 
