@@ -142,7 +142,9 @@ class Positions(operatorstate.SourceFunction[int], operatorstate.CheckpointedFun
         pass
 
 
-def test_a_state_that_is_changed_in_place_after_its_cut_is_that_of_the_cut(closing: list[running.RunningSource]) -> None:
+def test_a_state_that_is_changed_in_place_after_its_cut_is_that_of_the_cut(
+    closing: list[running.RunningSource],
+) -> None:
     made = subtasks.Subtasks("positions", Positions(), 1)
     made.initialize(None, None)
     source = running.RunningSource(made, columns=("n",), capacity=50)

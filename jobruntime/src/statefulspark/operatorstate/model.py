@@ -69,7 +69,9 @@ class OperatorState:
 
     def subtask_states(self, index: int) -> dict[str, SubtaskState]:
         """Return the states of one subtask by name, as copies: functions change elements in place."""
-        return {name: SubtaskState(state.meta, copy.deepcopy(state.parts[index])) for name, state in self.states.items()}
+        return {
+            name: SubtaskState(state.meta, copy.deepcopy(state.parts[index])) for name, state in self.states.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
