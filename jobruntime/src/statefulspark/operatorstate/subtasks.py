@@ -7,7 +7,7 @@ checkpoint lock.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors, usercode
@@ -168,7 +168,7 @@ def _snapshot_of(context: FunctionSnapshotContext) -> str:
     return f"Could not complete snapshot {context.checkpoint_id}"
 
 
-def gather(shares: list[Mapping[str, SubtaskState]]) -> OperatorState:
+def gather(shares: Sequence[Mapping[str, SubtaskState]]) -> OperatorState:
     """Combine the states of all subtasks; a state that is missing in a subtask is empty there.
 
     Raises:
