@@ -209,3 +209,28 @@ def test_a_type_that_cannot_be_found_is_told() -> None:
 
     with pytest.raises(errors.InvalidTypeError, match=r"types of Odd cannot be read.*'Missing' is not defined"):
         ss.Job("words").parameters(kind)
+
+
+class Aliased(pydantic.BaseModel):
+    max_rows: int = pydantic.Field(alias="maxRows")
+    topic: str = pydantic.Field(default="a", validation_alias=pydantic.AliasChoices("topic-name", "t"))
+
+
+def test_a_parameter_has_the_name_of_its_field_also_if_the_field_has_an_alias() -> None:
+    read = parameters.read(parameters.declare(Aliased), {"max_rows": "7", "topic": "b"}, "flights")
+
+    assert isinstance(read, Aliased)
+    assert (read.max_rows, read.topic) == (7, "b")
+
+
+@dataclass(frozen=True)
+class Asserting:
+    rows: int
+
+    def __post_init__(self) -> None:
+        assert self.rows > 0, "rows are too few"
+
+
+def test_an_assertion_of_a_dataclass_is_told_as_what_it_is() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="do not fit Asserting: AssertionError: rows are too few"):
+        parameters.read(parameters.declare(Asserting), {"rows": "0"}, "flights")

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 import pydantic
 
-from statefulspark import durations, errors
+from statefulspark import durations, errors, usercode
 
 T = typing.TypeVar("T")
 
@@ -90,11 +90,14 @@ def read(declared: ParametersClass, given: Mapping[str, str], job: str) -> objec
             problems.append(f"{name!r} ({_written(hint)}) is missing")
     if not problems:
         try:
-            return kind(**values)
+            # A parameter has the name of its field, also if the field has an alias.
+            return kind.model_validate(values, by_name=True) if _is_model(kind) else kind(**values)
         except pydantic.ValidationError as error:
             problems += [f"{'.'.join(map(str, each['loc']))!r}: {each['msg']}" for each in error.errors()]
         except (ValueError, TypeError) as error:  # Of its `__post_init__`.
             problems.append(str(error))
+        except Exception as error:  # noqa: BLE001 - of the author's own checks, for example an assertion
+            problems.append(usercode.format_error(error))
     raise errors.InvalidArgumentError(
         "ParametersInvalid",
         f"The parameters of the job {job} do not fit {kind.__name__}: {'; '.join(sorted(problems))}. Correct them in "
@@ -178,7 +181,7 @@ def _is_readable(hint: object) -> bool:
     return not dataclasses.is_dataclass(alternatives[0]) and not _is_model(alternatives[0])
 
 
-def _is_model(hint: object) -> bool:
+def _is_model(hint: object) -> typing.TypeGuard[type[pydantic.BaseModel]]:
     return isinstance(hint, type) and issubclass(hint, pydantic.BaseModel)
 
 
