@@ -206,3 +206,17 @@ def test_what_a_function_does_in_a_rehearsal_is_tested_as_well(is_rehearsal: boo
 
 def test_a_batch_is_no_rehearsal_unless_a_test_says_so() -> None:
     assert KeyedHarness(Mails(), key="customer").feed(_order("ada", 1)) == ["sent"]
+
+
+class Counting(ss.KeyedProcessFunction):
+    def process(self, key: object, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> None:
+        ctx.metrics.counter("rows").inc()
+
+
+@pytest.mark.parametrize(("is_rehearsal", "counted"), [(False, {"rows": 1}), (True, {})])
+def test_a_rehearsal_counts_nothing(is_rehearsal: bool, counted: dict[str, float]) -> None:
+    harness = KeyedHarness(Counting(), key="customer", is_rehearsal=is_rehearsal)
+
+    harness.feed({"customer": "ada"})
+
+    assert harness.metrics == counted

@@ -116,7 +116,7 @@ class KeyedHarness:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What the function has counted and measured, by name."""
+        """What the function has counted and measured, by name; nothing in a rehearsal."""
         return dict(self._metrics)
 
     @property
@@ -150,7 +150,7 @@ class KeyedHarness:
         loaded.commit(new_id=lambda: f"{next(self._ids):016x}", cutoffs_ms=context.cutoffs_ms)
         function.close()
         self._log.adopt(attempt)
-        for kind, name, value in functionmetrics.values(context.metrics):
+        for kind, name, value in () if self._is_rehearsal else functionmetrics.values(context.metrics):
             before = self._metrics.get(name, 0.0) if kind is functionmetrics.MetricKind.COUNTER else 0.0
             self._metrics[name] = before + value
         return output
