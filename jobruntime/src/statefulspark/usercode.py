@@ -124,9 +124,8 @@ def as_internal_error(what: str, *, other_than: tuple[type[Exception], ...] = ()
 
 def format_error(error: BaseException) -> str:
     """Return an exception's class and the first line of its text; Spark adds whole plans and JVM stacks below that."""
-    whole = (
-        str(error).encode(errors="backslashreplace").decode()
-    )  # As messages of errors are: half a surrogate is no text.
+    # Half a surrogate is no Unicode; the messages of errors have it by its number, too.
+    whole = str(error).encode(errors="backslashreplace").decode()
     text = next((line.strip() for line in whole.splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text.rstrip('.;:')}" if text else type(error).__name__
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import driverprocess
@@ -16,6 +17,7 @@ from s3server import S3Server
 from statefulspark import failures, storage
 from statefulspark.contract import layout
 from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.storage.port import ObjectStore
 
 pytestmark = pytest.mark.spark
 _JOB = """
@@ -88,19 +90,28 @@ def test_a_job_that_accepts_the_loss_goes_on_with_the_rows_that_are_there(
     assert sum(batch["numInputRows"] for batch in query.recentProgress) == 20
 
 
+@contextlib.contextmanager
+def _stopped_after_ten_rows(
+    s3: S3Server, bucket: str, kafka: Broker, topic: str, folder: Path
+) -> Iterator[tuple[driverprocess.Driver, ObjectStore]]:
+    """Yield a driver that was killed after a checkpoint with ten rows, and the root of its job."""
+    job_file, root = folder / "clicks.py", f"s3://{bucket}/state"
+    job_file.write_text(_JOB)
+    store = storage.open_store(f"{root}/default/clicks", s3.options())
+    given = {"brokers": kafka.servers, "topic": topic, "output": f"s3://{bucket}/output"}
+    flags = [flag for name, value in given.items() for flag in ("--parameter", f"{name}={value}")]
+    _produce(kafka, topic, 10)
+    with driverprocess.running(job_file, s3, root, folder, "--checkpoint-interval", "1s", *flags) as driver:
+        driver.until(lambda: bool(store.list("checkpoints")), "a checkpoint is complete")
+        driver.stop()
+        yield driver, store
+
+
 @pytest.mark.s3
 def test_a_driver_looks_twice_for_rows_that_kafka_lost_and_ends_with_a_code_of_its_own(
     s3: S3Server, s3_bucket: str, kafka: Broker, kafka_topic: str, tmp_path: Path
 ) -> None:
-    job_file, root = tmp_path / "clicks.py", f"s3://{s3_bucket}/state"
-    job_file.write_text(_JOB)
-    store = storage.open_store(f"{root}/default/clicks", s3.options())
-    given = {"brokers": kafka.servers, "topic": kafka_topic, "output": f"s3://{s3_bucket}/output"}
-    flags = [flag for name, value in given.items() for flag in ("--parameter", f"{name}={value}")]
-    _produce(kafka, kafka_topic, 10)
-    with driverprocess.running(job_file, s3, root, tmp_path, "--checkpoint-interval", "1s", *flags) as driver:
-        driver.until(lambda: bool(store.list("checkpoints")), "a checkpoint is complete")
-        driver.stop()
+    with _stopped_after_ten_rows(s3, s3_bucket, kafka, kafka_topic, tmp_path) as (driver, _):
         _produce(kafka, kafka_topic, 40)
         kafka.expire(kafka_topic, before=15)
         driver.start()
@@ -119,15 +130,7 @@ def test_a_job_goes_on_when_kafka_has_its_records_again(
     s3: S3Server, s3_bucket: str, kafka: Broker, kafka_topic: str, tmp_path: Path
 ) -> None:
     """The batch that the ended driver has planned goes back, and is left behind."""
-    job_file, root = tmp_path / "clicks.py", f"s3://{s3_bucket}/state"
-    job_file.write_text(_JOB)
-    store = storage.open_store(f"{root}/default/clicks", s3.options())
-    given = {"brokers": kafka.servers, "topic": kafka_topic, "output": f"s3://{s3_bucket}/output"}
-    flags = [flag for name, value in given.items() for flag in ("--parameter", f"{name}={value}")]
-    _produce(kafka, kafka_topic, 10)
-    with driverprocess.running(job_file, s3, root, tmp_path, "--checkpoint-interval", "1s", *flags) as driver:
-        driver.until(lambda: bool(store.list("checkpoints")), "a checkpoint is complete")
-        driver.stop()
+    with _stopped_after_ten_rows(s3, s3_bucket, kafka, kafka_topic, tmp_path) as (driver, store):
         kafka.make_anew(kafka_topic)
         driver.start()
         assert driver.ends() == ExitCode.INPUT_LOST

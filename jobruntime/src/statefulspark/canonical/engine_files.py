@@ -41,10 +41,10 @@ def schema_paths(metadata: sparklog.OperatorMetadata, store: str) -> tuple[str, 
     return tuple(path for path in metadata.schema_paths if f"/_stateSchema/{store}/" in path)
 
 
-def pinned_partitions(store: ObjectStore, query: QueryEntry) -> int:
-    """Return the number of state partitions in the offsets of a query's batch."""
-    key = f"{query.path}/offsets/{query.batch_id}"
-    return sparklog.pinned_partitions(store.read(key), f"{store.uri}/{key}") or 1
+def pinned_partitions(store: ObjectStore, query_path: str, batch_id: int) -> int | None:
+    """Return the number of state partitions that the offsets of a batch pin for its query; None if they pin none."""
+    key = f"{query_path}/offsets/{batch_id}"
+    return sparklog.pinned_partitions(store.read(key), f"{store.uri}/{key}")
 
 
 def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> None:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from statefulspark.checkpoint import checksums, closure, plans, progress, required_records, sparklog
+from statefulspark.canonical import engine_files
+from statefulspark.checkpoint import checksums, closure, plans, progress, required_records
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import QueryOutputs
@@ -61,8 +62,7 @@ def state_partitions(session: SparkSession, store: ObjectStore, query_path: str,
         query_path: The query's root in it.
         planned: Its newest planned batch; -1 for none.
     """
-    key = f"{query_path}/offsets/{planned}"
-    pinned = sparklog.pinned_partitions(store.read(key), f"{store.uri}/{key}") if planned >= 0 else None
+    pinned = engine_files.pinned_partitions(store, query_path, planned) if planned >= 0 else None
     return pinned or int(session.conf.get("spark.sql.shuffle.partitions") or "200")
 
 

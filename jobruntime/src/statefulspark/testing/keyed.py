@@ -116,7 +116,7 @@ class KeyedHarness:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """What the function has counted and measured, by name; nothing in a rehearsal."""
+        """The counters and gauges of the function, by name. A rehearsal counts nothing."""
         return dict(self._metrics)
 
     @property

@@ -28,7 +28,7 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 _JSON, _MERGE = "application/json", "application/merge-patch+json"
 _NOT_FOUND = 404
 _MALFORMED = (OSError, ValueError, TypeError, LookupError, AttributeError)
-"""What the library raises for a kubeconfig that is none."""
+"""The library raises these for a file that is no kubeconfig."""
 
 
 class Cluster(Protocol):

@@ -124,7 +124,11 @@ def _import_query(
     restored_operators = [
         (ids[operator.operator_id], operator) for operator in document.operators if operator.operator_id in ids
     ]
-    partitions = state_import.partitions.get(query.uid) or engine_files.pinned_partitions(state_import.store, query)
+    partitions = (
+        state_import.partitions.get(query.uid)
+        or engine_files.pinned_partitions(state_import.store, query.path, query.batch_id)
+        or 1
+    )
     engine_files.set_partitions(state_import.store, query, partitions)
     if not restored_operators:
         return query
