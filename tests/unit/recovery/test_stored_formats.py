@@ -21,20 +21,26 @@ LISTS = OperatorEntry(
 )
 
 
-def a_start_from_lists(*, written_by: str | None = None) -> plan.StartPlan:
-    """The start of a job whose state is lists of Spark's, pinned in the form that began with 4.2."""
+JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
+JOIN = OperatorEntry(uid="symmetricHashJoin-0", operator_id=0, name="symmetricHashJoin", partitions=2)
+
+
+def a_start_from_lists(
+    *, written_by: str | None = None, operator: OperatorEntry = LISTS, pinned: str = MERGE, form: str = "2"
+) -> plan.StartPlan:
+    """The start of a job whose state is lists of Spark's, pinned in the form that began with 4.2, or another operator's."""
     job = Job()
     query = FakeQuery(job.store, job.boot().generation)
     query.run_batch()
     job.checkpoint(query)
     offsets = job.store.read(f"{query.path}/offsets/0").decode().splitlines()
-    offsets[1] = json.dumps({"batchWatermarkMs": 0, "conf": {MERGE: "2"}})
+    offsets[1] = json.dumps({"batchWatermarkMs": 0, "conf": {pinned: form}})
     start_plan = recovery.plan_recovery(job.store, restore=RestoreConfig())
     job.store.write(f"{query.path}/offsets/0", "\n".join(offsets).encode())
     assert start_plan.head is not None
     assert start_plan.restored is not None
     head = replace(start_plan.head, location=replace(start_plan.head.location, cache=None))
-    queries = tuple(entry.model_copy(update={"operators": (LISTS,)}) for entry in start_plan.queries)
+    queries = tuple(entry.model_copy(update={"operators": (operator,)}) for entry in start_plan.queries)
     versions = {"pyspark": written_by} if written_by is not None else {}
     manifest = start_plan.restored.model_copy(update={"versions": versions})
     return replace(start_plan, head=head, queries=queries, restored=manifest)
@@ -58,13 +64,41 @@ def test_a_spark_that_knows_the_form_starts(monkeypatch: pytest.MonkeyPatch) -> 
     stored_formats.require_readable(a_start_from_lists())
 
 
-def test_state_in_parquet_has_no_form_of_sparks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_canonical_savepoint_keeps_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(releases, "version", lambda: "4.1.4")
     start_plan = a_start_from_lists()
     assert start_plan.head is not None
     assert start_plan.restored is not None
     canonical = start_plan.restored.model_copy(update={"format": SnapshotFormat.CANONICAL})
-    stored_formats.require_readable(replace(start_plan, head=replace(start_plan.head, manifest=canonical)))
+    with pytest.raises(errors.SpecRejectedError, match="SparkOlderThanState"):
+        stored_formats.require_readable(replace(start_plan, head=replace(start_plan.head, manifest=canonical)))
+
+
+@pytest.mark.parametrize(
+    ("form", "changed", "is_refused"),
+    [
+        pytest.param("4", {"delays": 8}, True, id="a join by time cannot be spread"),
+        pytest.param("4", {}, False, id="its number of partitions stays"),
+        pytest.param("4", {"other": 8}, False, id="another query is spread"),
+        pytest.param("3", {"delays": 8}, False, id="an older form is spread"),
+    ],
+)
+def test_state_that_spark_rewrites_wrongly_keeps_its_partitions(
+    form: str, changed: dict[str, int], is_refused: bool
+) -> None:
+    start_plan = a_start_from_lists(operator=JOIN, pinned=JOIN_FORMAT, form=form)
+    if not is_refused:
+        stored_formats.require_spreadable(start_plan, changed)
+        return
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        stored_formats.require_spreadable(start_plan, changed)
+    assert refused.value.reason == "PartitionsChanged"
+    assert refused.value.message == (
+        "The state of 'symmetricHashJoin-0' in query 'delays' has the rows of a join by their times "
+        f"({JOIN_FORMAT}=4), which Spark cannot spread over another number of partitions. Leave "
+        "spark.sql.shuffle.partitions=8 out; or give the query another uid, and name the old one in restore.dropState, to "
+        "start it empty."
+    )
 
 
 def test_a_query_without_state_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,12 @@ def pinned_partitions(store: ObjectStore, query_path: str, batch_id: int) -> int
     return sparklog.pinned_partitions(store.read(key), f"{store.uri}/{key}")
 
 
+def pinned_settings(store: ObjectStore, query_path: str, batch_id: int) -> Mapping[str, str]:
+    """Return Spark's settings that the offsets of a batch pin for its query."""
+    key = f"{query_path}/offsets/{batch_id}"
+    return sparklog.pinned_settings(store.read(key), f"{store.uri}/{key}")
+
+
 def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> None:
     """Write the number of state partitions into offsets and operator metadata of a generation that is not in use.
 

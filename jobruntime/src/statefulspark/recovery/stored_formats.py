@@ -6,17 +6,19 @@ Spark reads state of an older release, and does not notice state of a newer one 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from statefulspark import errors
-from statefulspark.canonical import skeleton
 from statefulspark.checkpoint import plans, sparklog
-from statefulspark.contract.manifest import Manifest
+from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry
 from statefulspark.recovery.plan import StartPlan
 from statefulspark.sparkinternals import releases, stateformats
 
 
 def require_readable(start_plan: StartPlan) -> None:
-    """Refuse native state that the installed Spark would take for something else.
+    """Refuse state that the installed Spark would take for something else.
 
+    A canonical savepoint is no way around: the state of Spark's own operators keeps its form in it.
     Cost: a small file of each restored query, which the start has read before.
 
     Args:
@@ -26,21 +28,8 @@ def require_readable(start_plan: StartPlan) -> None:
         SpecRejectedError: `SparkOlderThanState`.
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
-    origin = start_plan.source or start_plan.head
-    if origin is None or skeleton.is_canonical(origin.manifest):
-        return
-    for query in start_plan.queries:
-        if query.batch_id < 0:
-            continue
-        key = origin.location.key(query, f"offsets/{query.batch_id}")
-        pinned = sparklog.pinned_settings(origin.location.reader.read(key), f"{origin.location.store.uri}/{key}")
-        stored = [
-            stateformats.StoredOperator(
-                operator.uid, operator.name, operator.key, is_own=not plans.has_generated_uid(operator)
-            )
-            for operator in query.operators
-        ]
-        for form, operator in stateformats.unreadable(pinned, stored):
+    for query, pinned in _pinned(start_plan):
+        for form, operator in stateformats.unreadable(pinned, [stored_operator(entry) for entry in query.operators]):
             writer = start_plan.restored.versions.get("pyspark") if start_plan.restored else None
             snapshot = start_plan.restored_from or "the state on storage"
             written = f"{snapshot}, written by PySpark {writer}," if writer is not None else snapshot
@@ -51,6 +40,49 @@ def require_readable(start_plan: StartPlan) -> None:
                 f"{since} ({form.setting}={pinned[form.setting]}, {form.ticket}). PySpark {releases.version()} is "
                 f"installed, and would take it for something else. Start the job with PySpark {since} or newer; or give the "
                 "query another uid, and name the old one in restore.dropState, to start it empty.",
+            )
+
+
+def require_spreadable(start_plan: StartPlan, changed: Mapping[str, int]) -> None:
+    """Refuse another number of partitions for state that Spark's rewriter would write in a form that no query reads.
+
+    Args:
+        start_plan: The state that is restored.
+        changed: The new number of partitions, by uid of the query.
+
+    Raises:
+        SpecRejectedError: `PartitionsChanged`.
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    for query, pinned in _pinned(start_plan):
+        if query.uid not in changed:
+            continue
+        for operator in map(stored_operator, query.operators):
+            form = stateformats.not_rewritten(pinned, operator)
+            if form is not None:
+                raise errors.SpecRejectedError(
+                    "PartitionsChanged",
+                    f"The state of {operator.uid!r} in query {query.uid!r} has {form.what} "
+                    f"({form.setting}={pinned[form.setting]}), which Spark cannot spread over another number of partitions. "
+                    f"Leave spark.sql.shuffle.partitions={changed[query.uid]} out; or give the query another uid, and name "
+                    "the old one in restore.dropState, to start it empty.",
+                )
+
+
+def stored_operator(entry: OperatorEntry) -> stateformats.StoredOperator:
+    """Return what decides about the form of an operator's state."""
+    return stateformats.StoredOperator(entry.uid, entry.name, entry.key, is_own=not plans.has_generated_uid(entry))
+
+
+def _pinned(start_plan: StartPlan) -> Iterator[tuple[QueryEntry, Mapping[str, str]]]:
+    """Yield each restored query that has committed a batch, with the settings that its offsets pin."""
+    origin = start_plan.source or start_plan.head
+    for query in start_plan.queries:
+        if origin is not None and query.batch_id >= 0:
+            key = origin.location.key(query, f"offsets/{query.batch_id}")
+            yield (
+                query,
+                sparklog.pinned_settings(origin.location.reader.read(key), f"{origin.location.store.uri}/{key}"),
             )
 
 

@@ -45,6 +45,8 @@ class StateFormat:
         older: The values that mean the form which older releases read; the first is what they write.
         what: What has another form, for people.
         concerns: Whether an operator's state has that form.
+        is_rewritten: Whether Spark's offline rewriter, which restores canonical savepoints and changes the number of
+            partitions, writes this form as a query reads it.
     """
 
     setting: str
@@ -53,6 +55,7 @@ class StateFormat:
     older: tuple[str, ...]
     what: str
     concerns: Callable[[StoredOperator], bool]
+    is_rewritten: bool = True
 
 
 def _has_lists(operator: StoredOperator) -> bool:
@@ -83,6 +86,7 @@ FORMATS: Final = (
         ("2", "1", "3"),
         "the rows of a join by their times",
         _joins,
+        is_rewritten=False,
     ),
     StateFormat(
         "spark.sql.dropDuplicates.deterministicKeyOrder.enabled",
@@ -110,10 +114,21 @@ def unreadable(
         pinned: Spark's settings in an entry of the offset log.
         operators: The operators of the query.
     """
-    newer = [
-        form
-        for form in FORMATS
-        if releases.installed() < form.since and pinned.get(form.setting, form.older[0]) not in form.older
-    ]
+    newer = [form for form in _newer(pinned) if releases.installed() < form.since]
     for operator in operators:
         yield from ((form, operator) for form in newer if form.concerns(operator))
+
+
+def not_rewritten(pinned: Mapping[str, str], operator: StoredOperator) -> StateFormat | None:
+    """Return the form of an operator's state that Spark's offline rewriter gets wrong, if it has one.
+
+    Args:
+        pinned: Spark's settings in an entry of the offset log.
+        operator: An operator of the query.
+    """
+    return next((form for form in _newer(pinned) if form.concerns(operator) and not form.is_rewritten), None)
+
+
+def _newer(pinned: Mapping[str, str]) -> list[StateFormat]:
+    """Return the forms of the state that began with a release after the oldest one that is supported."""
+    return [form for form in FORMATS if pinned.get(form.setting, form.older[0]) not in form.older]

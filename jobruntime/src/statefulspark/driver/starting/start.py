@@ -302,7 +302,11 @@ def compare(
     sink_comparison.require_contained(job_config, root, start_plan, outputs)
     declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
     compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}
-    comparison.require_spreadable(load.without_partitions(compared, start_plan).values())
+    spread = load.without_partitions(compared, start_plan)
+    comparison.require_spreadable(spread.values())
+    stored_formats.require_spreadable(
+        start_plan, {uid: change.partitions for uid, change in spread.items() if change.partitions is not None}
+    )
     return Comparison(root, spark, start_plan, built, compared)
 
 

@@ -23,6 +23,8 @@ from statefulspark.checkpoint import checksums, listing, plans, progress, savepo
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.engine.canonical import state_tables, tasks
+from statefulspark.recovery import stored_formats
+from statefulspark.sparkinternals import stateformats
 from statefulspark.storage.port import ObjectStore
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ def export(session: SparkSession, queries: Sequence[QueryEntry], work: Export) -
         The queries for the manifest, with paths relative to the savepoint's folder.
 
     Raises:
+        SpecRejectedError: `StateTypeUnsupported`.
         SnapshotCorruptError: State is missing or damaged.
         StateUnknownError: `CanonicalFailed`: Spark could not read or write; the message says why.
     """
@@ -92,6 +95,7 @@ def export(session: SparkSession, queries: Sequence[QueryEntry], work: Export) -
     counter = _ProgressCounter(sum(len(query.operators) for query in queries), work.on_progress)
     entries = []
     for query in queries:
+        _require_restorable(query, work)
         states = []
         for operator in query.operators:
             names = engine_files.operator_metadata(work.source, query, operator.operator_id).store_names
@@ -123,6 +127,21 @@ class _ProgressCounter:
         self._done += 1
         if self._report:
             self._report(api.Progress(unit="operators", done=self._done, total=self._total))
+
+
+def _require_restorable(query: QueryEntry, work: Export) -> None:
+    """Refuse state in a form that a restore could not write."""
+    if query.batch_id < 0 or not query.operators:
+        return
+    pinned = engine_files.pinned_settings(work.source, query.path, query.batch_id)
+    for operator in map(stored_formats.stored_operator, query.operators):
+        form = stateformats.not_rewritten(pinned, operator)
+        if form is not None:
+            raise errors.SpecRejectedError(
+                "StateTypeUnsupported",
+                f"The state of {operator.uid!r} in query {query.uid!r} has {form.what} "
+                f"({form.setting}={pinned[form.setting]}), which Spark cannot write from Parquet. Take a native savepoint.",
+            )
 
 
 def _read(
