@@ -24,7 +24,7 @@ jvm-tools: | $(UV)  # one apt-get at a time
 
 # What each release of Spark needs of its own: release, hadoop-aws, which must equal the Hadoop client of its PySpark, and the
 # Kafka connector, for 4.3 that of 4.2 until Maven Central has a newer one. tests/spark/internals compares them.
-RELEASE_JARS := 4.1:3.4.2:4.1.2 4.2:3.5.0:4.2.0 4.3:3.5.0:4.2.0
+RELEASE_JARS := 4.1:3.4.2:4.1.3 4.2:3.5.0:4.2.0 4.3:3.5.0:4.2.0
 OF_A_RELEASE := hadoop-aws,spark-sql-kafka-0-10_2.13
 COPY_JARS = mvn -q -B -ntp -f $(JVM_DIR)/pom.xml dependency:copy-dependencies -DincludeScope=runtime
 

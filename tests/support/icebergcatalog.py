@@ -1,8 +1,8 @@
 """A REST catalog for Iceberg tables on loopback, over a SQL catalog, and a gateway in front of it that answers badly.
 
-The catalog speaks what pyiceberg's REST client asks for: its settings, namespaces, and tables that are created, loaded and
-committed to. The gateway does to a request what meshes, ingresses and clients of the cloud do: it passes a request on twice,
-or tells of a failure after the success.
+The catalog answers what the REST clients of pyiceberg and of Java ask for: its settings, namespaces, and tables that are
+created, loaded and committed to. The gateway does to a request what meshes, ingresses and clients of the cloud do: it passes
+a request on twice, or tells of a failure after the success.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ def _answer(catalog: Catalog, method: str, path: str, body: bytes) -> Answer:
             case "GET", ["namespaces", namespace, "tables", table]:
                 return _told(catalog.load_table((namespace, table)))
             case "POST", ["namespaces", namespace, "tables", table]:
-                change = CommitTableRequest.model_validate_json(body)
+                identifier = {"namespace": [namespace], "name": table}  # Java's client leaves it out, as it may.
+                change = CommitTableRequest.model_validate({"identifier": identifier, **json.loads(body)})
                 held = catalog.load_table((namespace, table))
                 committed = catalog.commit_table(held, change.requirements, change.updates)
                 return Answer(HTTPStatus.OK, committed.model_dump_json().encode())

@@ -11,6 +11,7 @@ from kafkabroker import Broker
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from statefulspark.engine import settings
 from statefulspark.sinks.kafka import session
 
 pytestmark = pytest.mark.spark
@@ -72,12 +73,15 @@ def test_a_password_is_in_no_plan_and_no_file_of_spark(
     spark: SparkSession, kafka: Broker, kafka_topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", PASSWORD)
-    frame = read_topic(spark, a_login(kafka, ss.Secret.env("KAFKA_PASSWORD")), kafka_topic)
+    driver = spark.newSession()
+    driver.conf.set("spark.sql.redaction.string.regex", settings.LOGIN_IN_OPTIONS)
+    frame = read_topic(driver, a_login(kafka, ss.Secret.env("KAFKA_PASSWORD")), kafka_topic)
     query = started(frame, tmp_path / "root")
     with pytest.raises(StreamingQueryException) as failed:
         query.awaitTermination(120)
 
-    plans = frame._jdf.queryExecution().toString() + frame._jdf.queryExecution().stringWithStats()
+    execution = frame._jdf.queryExecution()
+    plans = execution.toString() + execution.stringWithStats()
     files = b"".join(path.read_bytes() for path in (tmp_path / "root").rglob("*") if path.is_file())
 
     assert "kafka.sasl.jaas.config=*********(redacted)" in plans

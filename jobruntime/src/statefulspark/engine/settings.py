@@ -27,6 +27,8 @@ CLASS_PATHS = ("spark.driver.extraClassPath", "spark.executor.extraClassPath")
 CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
 AUTHORITIES = "spark.hadoop.statefulspark.s3.ca"
 """The file with authorities that the file system has its JVM trust, of the driver and of executors."""
+LOGIN_IN_OPTIONS = r'(?<=\bpassword=)"(?:[^"\\]++|\\.)*+"'
+"""A quoted password in the options of a Kafka source, with its escapes, as a regular expression of Java."""
 REQUEST_TIMEOUT_S = 30
 """How long a store may say nothing: to an upload (Hadoop: 200 s), and to any other request (Hadoop: 60 s)."""
 MAINTENANCE_INTERVAL = "spark.sql.streaming.stateStore.maintenanceInterval"
@@ -142,6 +144,8 @@ def _defaults(options: StorageOptions) -> dict[str, str]:
         # Who enables the UI serves it to everybody who reaches the pod, without a login.
         "spark.ui.killEnabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # The options of a source are in a plan that is not analyzed, in the clear before Spark 4.2.
+        "spark.sql.redaction.string.regex": LOGIN_IN_OPTIONS,
         # A snapshot names the files of this machine that its tables are copied to (Spark 4.2).
         "spark.hadoop.fs.file.impl": LOCAL_FILE_SYSTEM,
         # State goes on in the form that a query's first batch has pinned. This one lets a job go back to an older release.
