@@ -35,6 +35,8 @@ OF_A_REPORT = {"faults", "recoveries"}
 """They show what another run has written, and are told where that is."""
 ON_A_CLUSTER = {"abusive_tenant", "downtime", "operator_scale"}
 """They need root or a cluster, and the images: each is run by its name."""
+ON_OTHER_RELEASES = {"spark_releases"}
+"""They need the environments of `make compat`."""
 
 
 def main() -> int:
@@ -45,7 +47,9 @@ def main() -> int:
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
-    for name in sorted({path.stem for path in HERE.glob("[a-z]*.py")} - SHARED - OF_A_REPORT - ON_A_CLUSTER):
+    for name in sorted(
+        {path.stem for path in HERE.glob("[a-z]*.py")} - SHARED - OF_A_REPORT - ON_A_CLUSTER - ON_OTHER_RELEASES
+    ):
         figures = [] if folder is None else ["--json", str(folder / f"{name}.json")]
         print(f"\n== {name}", flush=True)
         command = [sys.executable, "-m", f"bench.{name}", *figures]

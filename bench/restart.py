@@ -8,6 +8,7 @@ aggregation on the local disk, without state, started as PySpark does. In turns.
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 from bench import machine, state_size
 
 BARE = machine.JOBS / "bare_start.py"
-ARCHIVE = machine.ROOT / "build" / "jvm.jsa"
+ARCHIVE = Path(os.environ.get("STATEFULSPARK_JVM_ARCHIVE") or machine.ROOT / "build" / "jvm.jsa")
 TRAINING = machine.ROOT / "jobruntime" / "image" / "train_archive.py"
 
 
