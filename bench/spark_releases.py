@@ -60,7 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
             only = ("--only", ",".join(CONTENDERS), "--rows", rows, "--keys", rows)
             keyed[release].append(run(release, "keyed_state", *only)["median_s"])  # type: ignore[arg-type]
             took = run(release, "restart", "--turns", "3")
-            restarts[release].append(tuple(statistics.median(took[side][1:]) for side in ("ours_s", "bare_s")))  # type: ignore[index, arg-type]
+            restarts[release].append(tuple(statistics.median(took[side][1:]) for side in ("ours_s", "bare_s")))  # type: ignore[index]
         print(f"round {number + 1} of {chosen.rounds} done", file=sys.stderr, flush=True)
     print(f"{machine.described()}; medians of {chosen.rounds} rounds in turns")
     machine.table(
