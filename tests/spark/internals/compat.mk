@@ -5,6 +5,8 @@
 SPARK ?= 4.3
 COMPAT := $(BUILD)/compat/$(notdir $(PYTHON))
 COMPAT_SPARKS := 4.1 4.2 4.3
+# What is relied on, a job of each kind of state, and a whole driver: what CI runs.
+COMPAT_CONTRACT := $(addprefix tests/spark/internals/,test_jars.py test_jvm.py test_worker.py test_kinds.py test_driver.py)
 COMPAT_TESTS := tests/spark/internals tests/spark/workers/test_kept_state.py tests/spark/sinks/test_sinks_of_spark.py \
 	tests/spark/sinks/test_kafka_connection.py tests/spark/sinks/test_kafka_offsets.py \
 	tests/spark/engine/test_binary_pickler.py tests/spark/engine/test_steady_clock.py
@@ -12,11 +14,14 @@ COMPAT_TESTS := tests/spark/internals tests/spark/workers/test_kept_state.py tes
 ICEBERG_VERSION := 1.11.0
 ICEBERG_JAR := $(BUILD)/compat/iceberg-spark-runtime-4.1_2.13-$(ICEBERG_VERSION).jar
 
-.PHONY: compat
+.PHONY: compat compat-contract
 compat: $(COMPAT_SPARKS:%=$(COMPAT)/%/.complete) jars servers $(BUILD)/bin/versitygw $(if $(filter 4.1,$(SPARK)),$(ICEBERG_JAR)) ## Run the product on another release of Spark, Python or Java, and move state between the releases, in minutes (SPARK=4.1 PYTHON=python3.13 JAVA_HOME=...)
 	PYTHONPATH=tests/support STATEFULSPARK_JVM_ARCHIVE= STATEFULSPARK_TEST_SPARKS=$(abspath $(COMPAT)) \
 		STATEFULSPARK_TEST_ICEBERG=$(if $(filter 4.1,$(SPARK)),$(abspath $(ICEBERG_JAR))) \
-		$(COMPAT)/$(SPARK)/bin/python -m pytest $(or $(PYTEST_ARGS),$(SIDE_BY_SIDE) $(COMPAT_TESTS))
+		$(COMPAT)/$(SPARK)/bin/python -m pytest $(or $(PYTEST_ARGS),-q -n $(WORKERS) $(COMPAT_TESTS))
+
+compat-contract: ## The shorter part of it, on both other releases, which CI runs
+	for spark in $(filter-out $(COMPILED_FOR),$(COMPAT_SPARKS)); do $(MAKE) --no-print-directory compat SPARK=$$spark COMPAT_TESTS="$(COMPAT_CONTRACT)"; done
 
 # The locked requirements have one release of Spark; a file of requirements puts each other one in its place.
 $(COMPAT)/%/.complete: $(UV) requirements/dev.txt $(wildcard requirements/spark-*.txt)
