@@ -112,6 +112,19 @@ def test_a46_a_list_checkpointed_function_is_asked_for_its_list_and_given_its_sh
     assert [function.restored for function in more.functions] == [[[56800]], [[56400]], [[]]]  # A.40
 
 
+@pytest.mark.parametrize("answer", [None, [1, None]], ids=["no list", "an element that is None"])
+def test_a_function_that_returns_no_list_is_refused_by_name(answer: object) -> None:
+    class Forgetful(CounterSource):
+        def snapshot_state(self, checkpoint_id: int, when: datetime) -> list[int]:
+            return answer  # type: ignore[return-value]
+
+    made = subtasks.Subtasks("counter", Forgetful(), 1)
+    made.initialize(None, None)
+
+    with pytest.raises(errors.SpecRejectedError, match="snapshot 5 of function 'counter'"):
+        made.snapshot(AT)
+
+
 Call = tuple[object, ...]
 """The method of the store and its arguments."""
 

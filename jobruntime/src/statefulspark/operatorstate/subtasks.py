@@ -21,6 +21,7 @@ from statefulspark.operatorstate.functions import (
 )
 from statefulspark.operatorstate.model import NamedState, OperatorState, OperatorStateMeta, SubtaskState
 from statefulspark.operatorstate.store import OperatorStateStore
+from statefulspark.state import liststate
 
 F = TypeVar("F")
 R = TypeVar("R")
@@ -132,7 +133,7 @@ class Subtasks(Generic[F]):
             method = functools.partial(listener.notify_checkpoint_aborted, checkpoint_id)
             self._call(method, "NotifyFailed", f"notify_checkpoint_aborted({checkpoint_id})")
 
-    def failed(self, error: Exception, reason: str, what: str) -> errors.StatefulSparkError:
+    def failed(self, error: BaseException, reason: str, what: str) -> errors.StatefulSparkError:
         """Return the error for an exception of user code; a StatefulSparkError stays unchanged."""
         what = f"{what} of function {self.uid!r}"
         if isinstance(error, errors.SpecRejectedError):
@@ -159,9 +160,17 @@ class Subtasks(Generic[F]):
 
 
 def _list_of(function: ListCheckpointed[object], context: FunctionSnapshotContext) -> list[object]:
-    """Return the state of a function as a list; the store rejects None."""
+    """Return the state of a function as a list.
+
+    Raises:
+        InvalidArgumentError: `NullInState`: there is none, or an element is None.
+    """
     answer: object = function.snapshot_state(context.checkpoint_id, context.when)
-    return cast("list[object]", answer if answer is None else list(cast("Iterable[object]", answer)))
+    if answer is None:
+        raise errors.InvalidArgumentError(
+            "NullInState", "snapshot_state() returned None; return a list, which is empty if there is no state."
+        )
+    return liststate.require_elements(cast("Iterable[object]", answer))
 
 
 def _snapshot_of(context: FunctionSnapshotContext) -> str:
