@@ -59,7 +59,7 @@ class Frame:
         return f"{self.file}:{self.line} in {self.name}"
 
 
-def raised(error: Exception, *, reason: str, called: str, advice: str = "") -> errors.StatefulSparkError:
+def raised(error: BaseException, *, reason: str, called: str, advice: str = "") -> errors.StatefulSparkError:
     """Return the error for an exception of a call of the user's code; a StatefulSparkError is returned unchanged.
 
     Args:

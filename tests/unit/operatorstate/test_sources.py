@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import runpy
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -554,6 +555,19 @@ def test_what_a_source_raises_reaches_the_client(
 
     assert caught.value.reason == "SourceFailed"
     assert threading.active_count() < threads_before + 50
+
+
+def test_a_source_that_exits_fails_and_does_not_count_as_finished(closing: list[running.RunningSource]) -> None:
+    class Exiting(Counter):
+        def run(self, ctx: operatorstate.SourceContext[int]) -> None:
+            sys.exit("no such topic")
+
+    fed = a_feed(stores.MemoryStore(), closing, Exiting())
+
+    with pytest.raises(errors.UserCodeError, match=r"'counter'.*raised SystemExit: no such topic") as caught:
+        fed.latest(fed.initial(), wait_s=PATIENCE_S)
+
+    assert caught.value.reason == "SourceFailed"
 
 
 def test_a_segment_that_could_not_be_written_is_written_by_the_next_question(

@@ -267,7 +267,8 @@ class RunningSource:
             self._function.functions[index].run(context)
         except SourceCancelledError:
             _log.debug("source subtask cancelled", extra={"source": self.uid, "subtask": index})
-        except Exception as error:  # noqa: BLE001 - kept, and raised by the next request of the stream
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - kept, and raised by the next request of the stream
+            # A thread that sys.exit() ends looks like one that has returned, so the source would count as finished.
             self._failure = self._function.failed(error, "SourceFailed", f"run() of subtask {index}")
         else:
             _log.info("source subtask finished", extra={"source": self.uid, "subtask": index})
