@@ -84,6 +84,13 @@ def test_a_whole_job_is_healthy_and_explained(case: Case) -> None:
     assert (health.foreign, health.notes) == ((), ())
 
 
+def test_no_folder_of_the_product_is_foreign(case: Case) -> None:
+    for folder in layout.OWN_FOLDERS:
+        case.job.store.write(f"{folder}/later/file", b"")
+
+    assert case.examine().foreign == ()
+
+
 def test_nothing_is_written(case: Case) -> None:
     before = {info.key: info.etag for info in case.job.bucket.list("")}
 

@@ -13,18 +13,7 @@ from statefulspark.doctor.snapshots import Examination
 from statefulspark.recovery import damage, external_savepoints
 from statefulspark.storage.port import ObjectStore
 
-_PRODUCT_NAMES = frozenset(
-    {
-        layout.OWNER,
-        *(
-            f"{folder}/"
-            for folder in (
-                layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS, layout.SAVEPOINTS, layout.SCRATCH, layout.SINKS,
-                layout.DAMAGE, layout.LINEAGES, layout.PRUNE_MARKS.partition("/")[0],
-            )
-        ),
-    }
-)  # fmt: skip
+_PRODUCT_NAMES = frozenset({layout.OWNER, *(f"{folder}/" for folder in (*layout.OWN_FOLDERS, layout.SAVEPOINTS))})
 """Names directly below a job's root."""
 
 
