@@ -88,22 +88,6 @@ def test_state_of_such_keys_is_found_in_tables_and_in_views_after_restarts(tmp_p
     assert {value and value.count("|") for value in second.values()} == {2}
 
 
-def test_the_harness_for_tests_has_the_same_keys() -> None:
-    class Count(functions.KeyedProcessFunction):
-        def open(self, ctx: functions.BatchContext) -> None:
-            self.count = ctx.value_state("count", int)
-
-        def process(
-            self, key: object, given: list[functions.InputRow], ctx: functions.BatchContext
-        ) -> list[tuple[object, int]]:
-            self.count.update((self.count.get() or 0) + len(given))
-            return [(repr(key), self.count.get() or 0)]
-
-    harness = KeyedHarness(Count(), key="k")
-    harness.feed({"k": math.nan}, {"k": OTHER_NAN}, {"k": -0.0}, {"k": 0.0})
-    assert harness.feed({"k": NEGATIVE_NAN}, {"k": -0.0}) == [("nan", 3), ("0.0", 3)]
-
-
 NEW_YORK = zoneinfo.ZoneInfo("America/New_York")
 REPEATED_HOUR = [datetime.datetime(2026, 11, 1, 1, 30, tzinfo=NEW_YORK, fold=fold) for fold in (0, 1)]
 

@@ -171,23 +171,35 @@ class _Amount:
         return False
 
 
+def test_a_clock_that_does_not_exist_is_told() -> None:
+    with pytest.raises(
+        errors.SpecRejectedError, match="timers='event_time', which is unknown; use one of 'event-time'"
+    ):
+        KeyedHarness(Totals(), key="customer", timers="event_time")  # type: ignore[arg-type]
+
+
+def test_what_keyed_process_refuses_is_refused_in_the_test_already() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match="VectorizedProcessFunction, which has no timers"):
+        KeyedHarness(ColumnTotals(), key="customer", timers="event-time")
+    with pytest.raises(errors.InvalidArgumentError, match=r"Sessions of keyed operator .* has an on_timer"):
+        KeyedHarness(Sessions("event-time"), key="user")
+
+
 @pytest.mark.parametrize(
     ("batch", "named"),
     [
-        pytest.param(({"user": "ada", "amount": 1},), "'customer' is no column", id="the key is missing"),
-        pytest.param((_order("ada", 1), {"customer": "bob"}), "'bob'", id="rows of two kinds"),
+        pytest.param(({"customer": 1.5, "amount": 1},), "'customer' is 1.5, a float", id="a number with a fraction"),
+        pytest.param(({"customer": ["a"], "amount": 1},), r"\['a'\], a list", id="an array"),
+        pytest.param(({"user": 1, "amount": 1},), "'customer' is no column", id="the key is missing"),
+        pytest.param(({"customer": 1, "amount": 1}, {"customer": 2}), "{'customer': 2}", id="rows of two kinds"),
     ],
 )
-def test_wrong_rows_of_a_test_are_told(batch: tuple[dict[str, object], ...], named: str) -> None:
-    harness = KeyedHarness(Totals(), key="customer")
-
-    with pytest.raises(errors.SpecRejectedError, match=named):
-        harness.feed(*batch)
-
-
-def test_a_clock_that_does_not_exist_is_told() -> None:
-    with pytest.raises(errors.SpecRejectedError, match="'event_time' is unknown; use one of 'event-time'"):
-        KeyedHarness(Totals(), key="customer", timers="event_time")  # type: ignore[arg-type]
+@pytest.mark.parametrize("function", [Totals(), ColumnTotals()], ids=["rows", "tables"])
+def test_rows_that_no_operator_gets_are_refused(
+    function: ss.KeyedProcessFunction, batch: tuple[dict[str, object], ...], named: str
+) -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=named):
+        KeyedHarness(function, key="customer").feed(*batch)
 
 
 class Mails(ss.KeyedProcessFunction):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
+from statefulspark import errors
 from statefulspark.state import evolution, timers, ttl, valuestate
 from statefulspark.state.context import BatchContext, KeyedContext
 
@@ -29,6 +30,7 @@ __all__ = [
     "MapWithState",
     "VectorizedProcessFunction",
     "declarations_of",
+    "timer_domains",
 ]
 
 if TYPE_CHECKING:
@@ -181,6 +183,40 @@ class Declared:
 
     states: tuple[evolution.Declaration, ...]
     lifetimes: Mapping[str, ttl.Ttl]
+
+
+def timer_domains(chosen: str | None, function: KeyedProcessFunction, uid: str) -> frozenset[timers.TimeDomain]:
+    """Return the time domains in which a function has timers.
+
+    Args:
+        chosen: What its operator was given as `timers`.
+        function: The function.
+        uid: The uid of its operator, for errors.
+
+    Raises:
+        InvalidArgumentError: `TimersInvalid`, `TimersNotDeclared`.
+    """
+    if chosen is not None and isinstance(function, VectorizedProcessFunction):
+        raise errors.InvalidArgumentError(
+            "TimersInvalid",
+            f"Keyed operator '{uid}' has a VectorizedProcessFunction, which has no timers; leave timers out.",
+        )
+    if chosen is None:
+        if type(function).on_timer is KeyedProcessFunction.on_timer:
+            return frozenset()
+        raise errors.InvalidArgumentError(
+            "TimersNotDeclared",
+            f"{type(function).__qualname__} of keyed operator '{uid}' has an on_timer(), but no timers: pass "
+            'timers="event-time", "processing-time" or "both".',
+        )
+    domains = timers.TIMER_CHOICES.get(chosen)
+    if domains is None:
+        raise errors.InvalidArgumentError(
+            "TimersInvalid",
+            f"Keyed operator '{uid}' was given timers={chosen!r}, which is unknown; use one of "
+            f"{', '.join(map(repr, timers.TIMER_CHOICES))}, or None.",
+        )
+    return domains
 
 
 def declarations_of(

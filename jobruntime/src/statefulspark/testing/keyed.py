@@ -10,7 +10,9 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from decimal import Decimal
+from types import NoneType
 from typing import Literal
 
 import pyarrow as pa
@@ -23,6 +25,9 @@ from statefulspark.state.types import keyforms
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 """Processing time of the first batch, unless a test names another."""
+_UID = "tested"
+_KEY_TYPES = (str, bytes, bool, int, Decimal, date, NoneType)
+"""What a key column of an operator can have; a point in time is a date, too."""
 _GROUP = 0
 """All keys of a test are in one key group."""
 
@@ -61,12 +66,7 @@ class KeyedHarness:
         """
         self._function = function
         self._key = (key,) if isinstance(key, str) else tuple(key)
-        if timers is not None and timers not in state_timers.TIMER_CHOICES:
-            choices = ", ".join(map(repr, state_timers.TIMER_CHOICES))
-            raise errors.InvalidArgumentError(
-                "TimersInvalid", f"timers={timers!r} is unknown; use one of {choices}, or None."
-            )
-        self._domains = frozenset() if timers is None else state_timers.TIMER_CHOICES[timers]
+        self._domains = functions.timer_domains(timers, function, _UID)
         self._ttl_change = ttl_change
         self._is_rehearsal = is_rehearsal
         self._now_ms, self._watermark_ms = state_timers.milliseconds(start), state_timers.NO_WATERMARK_MS
@@ -130,7 +130,7 @@ class KeyedHarness:
         self._zone = next((time.tzinfo for time in times if time.tzinfo is not None), self._zone)
         function = copy.deepcopy(self._function)
         context = functions.BatchContext(
-            "tested",
+            _UID,
             self._now_ms,
             watermark_ms=self._watermark_ms,
             domains=self._domains,
@@ -163,6 +163,7 @@ class KeyedHarness:
     ) -> Iterator[object]:
         if not batch:
             return
+        self._require_alike(batch)
         if isinstance(function, functions.VectorizedProcessFunction):
             context.clean(len(batch))
             context.enter_group(lambda part: rows.read_keys(part, self._key), rows.read_values)
@@ -175,7 +176,7 @@ class KeyedHarness:
                 yield from function.process(context.key, group, context) or ()
         context.leave()
 
-    def _group_rows(self, batch: Sequence[Mapping[str, object]]) -> dict[object, list[functions.InputRow]]:
+    def _require_alike(self, batch: Sequence[Mapping[str, object]]) -> None:
         columns = tuple(batch[0])
         wrong = next((row for row in batch if tuple(row) != columns), None)
         if wrong is not None:
@@ -183,12 +184,21 @@ class KeyedHarness:
                 "RowsDiffer",
                 f"The row {wrong!r:.200} has other columns than the first one, {columns}; name them alike.",
             )
-        missing = [column for column in self._key if column not in columns]
-        if missing:
-            raise errors.InvalidArgumentError(
-                "KeyMissing", f"The key {missing[0]!r} is no column of the rows, which have {columns}; correct key=."
-            )
-        make = rows.row_maker(columns)
+        for column in self._key:
+            if column not in columns:
+                raise errors.InvalidArgumentError(
+                    "KeyMissing", f"The key {column!r} is no column of the rows, which have {columns}; correct key=."
+                )
+            unfit = next((row[column] for row in batch if not isinstance(row[column], _KEY_TYPES)), None)
+            if unfit is not None:
+                raise errors.InvalidArgumentError(
+                    "KeyTypeUnsupported",
+                    f"The key {column!r} is {unfit!r:.100}, a {type(unfit).__qualname__}. A key is a string, binary, "
+                    "boolean, integer, decimal, date or timestamp, or several of these; cast it first.",
+                )
+
+    def _group_rows(self, batch: Sequence[Mapping[str, object]]) -> dict[object, list[functions.InputRow]]:
+        make = rows.row_maker(tuple(batch[0]))
         grouped: dict[object, list[functions.InputRow]] = {}
         for row in batch:
             values = tuple(row[column] for column in self._key)

@@ -100,7 +100,7 @@ def keyed_process(
     check_instance(function, functions.KeyedProcessFunction, "function", uid)
     check_key(df, columns, uid)
     frame_columns.require_usable(df, f"The input of keyed operator '{uid}'")
-    domains = _check_timers(timers, function, uid)
+    domains = functions.timer_domains(timers, function, uid)
     type_of_key = key_type(df, columns)
     name = type(function).__qualname__
     registry.declare(
@@ -168,32 +168,6 @@ def pack_by_partition(
     grouped = df.withColumn(group_column, sql.pmod(sql.hash(*parts), sql.lit(max_parallelism)))
     packed = frame_columns.map_in_arrow(grouped, packing.pack, packing.packed_schema(settings.uid))
     return packed.groupBy(packing.GROUP)
-
-
-def _check_timers(
-    chosen: str | None, function: functions.KeyedProcessFunction, uid: str
-) -> frozenset[timers.TimeDomain]:
-    if chosen is not None and isinstance(function, functions.VectorizedProcessFunction):
-        raise errors.InvalidArgumentError(
-            "TimersInvalid",
-            f"Keyed operator '{uid}' has a VectorizedProcessFunction, which has no timers; leave timers out.",
-        )
-    if chosen is None:
-        if type(function).on_timer is functions.KeyedProcessFunction.on_timer:
-            return frozenset()
-        raise errors.InvalidArgumentError(
-            "TimersNotDeclared",
-            f"{type(function).__qualname__} of keyed operator '{uid}' has an on_timer(), but keyed_process() got "
-            'no timers: pass timers="event-time", "processing-time" or "both".',
-        )
-    domains = timers.TIMER_CHOICES.get(chosen)
-    if domains is None:
-        raise errors.InvalidArgumentError(
-            "TimersInvalid",
-            f"Keyed operator '{uid}' was given timers={chosen!r}; use one of "
-            f"{', '.join(map(repr, timers.TIMER_CHOICES))}, or None.",
-        )
-    return domains
 
 
 def check_instance(given: object, expected_type: type, what: str, uid: str) -> None:
