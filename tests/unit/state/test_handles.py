@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 
 import pytest
 from keyedstate import Bench, Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import aggregatingstate, functions, heads, liststate, mapstate, ttl, valuestate
+from statefulspark.state.types import conversions
 
 ALL = [
     valuestate.ValueStateDescriptor("s"),
@@ -27,6 +29,31 @@ def test_a3_state_outside_a_key_is_refused_with_flinks_sentence(descriptor: obje
         handle.get("x") if hasattr(handle, "put") else handle.get()  # type: ignore[attr-defined]
     with pytest.raises(errors.SpecRejectedError, match="Keyed state 's' with type"):
         handle.clear()  # type: ignore[attr-defined]
+
+
+class Blank(conversions.Codec[str]):
+    """Encodes a text without letters as None."""
+
+    name = "blank"
+
+    def encode(self, value: str) -> object:
+        return value or None
+
+    def decode(self, stored: object) -> str:
+        return str(stored)
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "write"),
+    [
+        pytest.param(valuestate.ValueStateDescriptor("s", Blank()), lambda s: s.update(""), id="value"),
+        pytest.param(liststate.ListStateDescriptor("s", Blank()), lambda s: s.add(""), id="list"),
+        pytest.param(mapstate.MapStateDescriptor("s", str, Blank()), lambda s: s.put("k", ""), id="map"),
+    ],
+)
+def test_a_codec_that_encodes_a_value_as_none_is_refused(descriptor: object, write: Callable[..., None]) -> None:
+    with pytest.raises(errors.SpecRejectedError, match="The codec blank encoded '' as None"):
+        Bench(descriptor).at(0, write)  # type: ignore[arg-type]
 
 
 def test_a5_a_value_is_none_until_set_and_after_update_with_none() -> None:

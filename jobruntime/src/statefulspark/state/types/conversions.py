@@ -58,7 +58,10 @@ class Codec(Generic[T]):
     version: ClassVar[int] = 1
 
     def encode(self, value: T) -> object:
-        """Return a storable value: a number, text, bytes, list, dict, tuple, date and so on (`codec.ALLOWED`)."""
+        """Return a storable value: a number, text, bytes, list, dict, tuple, date and so on (`codec.ALLOWED`).
+
+        None is refused, since it stands for no value.
+        """
         raise NotImplementedError
 
     def decode(self, stored: object) -> T:
@@ -106,7 +109,7 @@ def choose(declared: object, kind: typetext.Type) -> Conversion | None:
         kind: The stored type: the declared one, or the older one that a reconfigured codec keeps.
     """
     if isinstance(declared, Codec):
-        return declared
+        return CodecConversion(declared)
     if isinstance(declared, type) and issubclass(declared, enum.Enum):
         return EnumConversion(declared)
     if typetext.is_record(declared):
@@ -122,6 +125,25 @@ def choose(declared: object, kind: typetext.Type) -> Conversion | None:
     if len(arguments) == 1 and len(typing.get_args(declared)) == 2:
         return choose(arguments[0], kind)
     return None
+
+
+class CodecConversion:
+    """Values of a codec; its stored form is never None, which stands for no value."""
+
+    def __init__(self, codec: Codec[object]) -> None:
+        self._codec = codec
+        self.decode = codec.decode
+
+    def encode(self, value: object) -> object:
+        """Return the storable form."""
+        stored = self._codec.encode(value)
+        if stored is None:
+            raise errors.SpecRejectedError(
+                "StateValueTypeUnsupported",
+                f"The codec {self._codec.name} encoded {value!r:.100} as None, which stands for no value; return another "
+                "stored form.",
+            )
+        return stored
 
 
 class EnumConversion:
