@@ -32,6 +32,18 @@ def test_what_a_newer_release_wrote_into_the_manifest_is_kept(job: Job, folder: 
     assert json.loads(job.bucket.read(f"archive/words/{layout.MANIFEST_NAME}"))["fromTheFuture"] == 1
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b"not json"], ids=["nothing", "of another tool", "no JSON"])
+def test_a_target_with_a_foreign_manifest_is_refused_as_taken(job: Job, folder: str, body: bytes) -> None:
+    archive = job.bucket.child("archive")
+    archive.write(f"words/{layout.MANIFEST_NAME}", body)
+
+    with pytest.raises(errors.PreconditionFailedError, match=r"archive/words has a .* name another folder") as caught:
+        relocate.relocate(job.store, folder, archive, "words")
+
+    assert caught.value.reason == "SavepointExists"
+    assert [info.key for info in archive.list("")] == [f"words/{layout.MANIFEST_NAME}"]
+
+
 def test_what_is_left_of_a_copy_of_another_savepoint_is_not_taken_for_the_files_of_this_one(
     job: Job, folder: str
 ) -> None:

@@ -122,11 +122,17 @@ def _checked_manifest(source: ObjectStore, folder: str, target: ObjectStore, tar
             "TargetInsideSource", f"{target_uri} is the savepoint itself, or inside it; name another folder."
         )
     with contextlib.suppress(errors.ObjectNotFoundError):
-        present = catalog.read_manifest(target, target_folder)
-        if present != manifest:
+        try:
+            present = catalog.read_manifest(target, target_folder)
+        except errors.SnapshotCorruptError as error:
             raise errors.PreconditionFailedError(
                 "SavepointExists",
-                f"{target.uri}/{target_folder} holds {present.label} of {present.namespace}/{present.job} already.",
+                f"{target_uri} has a {layout.MANIFEST_NAME} already, which is not that of this savepoint and was not "
+                f"overwritten; name another folder. {error.message}",
+            ) from error
+        if present != manifest:
+            raise errors.PreconditionFailedError(
+                "SavepointExists", f"{target_uri} holds {present.label} of {present.namespace}/{present.job} already."
             )
     report = verify.verify(source, manifest, root=folder)
     if not report.ok:
