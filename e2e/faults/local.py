@@ -395,8 +395,8 @@ OF_PACKS = (
     *(scenario(f"driver-killed-{side.value}-pack", driver_killed_at, PACK, side) for side in Side),
     scenario("answer-lost-pack", answers_lost_at, PACK),
     scenario("two-drivers-at-pack", two_drivers_at, PACK),
-    # A start cannot tell from names that the newest pack of a committed batch is gone (ADR 28). The next batch finds it out, and
-    # the job falls back behind rows that Kafka shows already.
+    # A start cannot tell from names that the newest pack of a committed batch is gone (ADR 28). The next batch finds it out,
+    # and the job falls back behind rows that Kafka shows already.
     *(
         scenario(f"newest-pack-{harm}", state_damaged, act, stored.packs_of_no_checkpoint, expects=Expectation.REPEATS)
         for harm, act in _HARMS.items()
