@@ -107,6 +107,24 @@ def test_a_key_times_out_when_the_clock_is_past_its_moment(timeout: timeouts.Tim
     assert engine.batch(_rows(("a", 1000)), now_ms=1000, watermark_ms=1000) == [{"n": 1, "key": "a"}]
 
 
+def test_a_key_that_stays_timed_out_is_called_once_in_each_batch_and_keeps_one_timer_of_spark() -> None:
+    calls: list[bool] = []
+
+    def keep(key: tuple[object, ...], given: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        calls.append(state.hasTimedOut)
+        if not state.hasTimedOut:
+            state.update((1,))
+            state.setTimeoutDuration(10)
+        return iter(())
+
+    engine = _engine(keep, PROCESSING)
+    engine.batch(_rows(("a", 1)), now_ms=100)
+    for now_ms in range(111, 121):
+        engine.batch(None, now_ms=now_ms)
+    assert calls == [False] + [True] * 10
+    assert len(engine.timers) == 1
+
+
 def test_rows_put_a_timeout_off() -> None:
     engine = _engine(count, PROCESSING)
     engine.batch(_rows(("a", 1)), now_ms=100)

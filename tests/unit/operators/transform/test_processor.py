@@ -17,7 +17,7 @@ from statefulengine import Engine
 from statefulspark import errors
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import firing, function, inputs, lateness, modes, processor
-from statefulspark.state import functions, grouptables
+from statefulspark.state import functions, grouptables, timers
 from transformworld import KEY, schema
 
 NONE, PROCESSING, EVENT = modes.TimeMode.NONE, modes.TimeMode.PROCESSING_TIME, modes.TimeMode.EVENT_TIME
@@ -132,6 +132,21 @@ def test_a_timer_that_is_set_in_the_past_by_a_callback_fires_in_the_next_batch(m
     assert engine.batch(None, now_ms=90, watermark_ms=90) == []
 
 
+@pytest.mark.parametrize("mode", [EVENT, PROCESSING])
+def test_a_callback_that_always_sets_a_due_timer_wakes_its_key_group_once_in_each_batch(mode: modes.TimeMode) -> None:
+    class Repeats(Counts):
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+            at_ms = expiredTimerInfo.getExpiryTimeInMs()
+            self.handle.registerTimer(50 if at_ms == 49 else 49)
+            yield Row(key=key.key, n=-at_ms)
+
+    engine = _engine(lambda: Repeats((50,)), mode, output="key string, n bigint")
+    engine.batch(_rows(("a", 99)), now_ms=60, watermark_ms=60)
+    fired = [engine.batch(None, now_ms=60 + n, watermark_ms=60 + n) for n in range(10)]
+    assert [rows[0]["n"] for rows in fired] == [-49, -50] * 5
+    assert len(engine.timers) == 1
+
+
 @pytest.mark.parametrize("hour", [5, 6])
 def test_a_timer_that_fires_exists_also_for_a_key_in_an_hour_that_the_clock_repeats(hour: int) -> None:
     """In New York, both are 01:30 on that day, and Python says that they differ from the same moments in UTC."""
@@ -148,7 +163,7 @@ def test_a_timer_that_fires_exists_also_for_a_key_in_an_hour_that_the_clock_repe
         seen.append((at_ms, firing_timers.listed()))
 
     assert seen == [(50, [50])]
-    assert not firing_timers.is_overdue()
+    assert context.next_wake_ms(timers.TimeDomain.PROCESSING_TIME) is None
 
 
 def test_initial_state_without_rows_fires_timers_that_are_due_also_at_the_epoch() -> None:

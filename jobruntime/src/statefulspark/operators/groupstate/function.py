@@ -95,10 +95,6 @@ class GroupStateFunction(wrapping.WrappedFunction):
         ctx.leave()
         return output
 
-    def is_overdue(self) -> bool:
-        """Tell whether the bound key group has expired timeouts that wait for the next batch."""
-        return self._timeout is not timeouts.Timeout.NONE and self._timeouts.is_overdue()
-
     def _state(self, *, has_timed_out: bool = False) -> GroupState:
         stored = self._value.get()
         return GroupState(

@@ -82,8 +82,3 @@ class Timeouts:
         while (first := self._domain.take_due(self._now_ms)) is not None:
             expired.append((first[0] - 1, first[1]))
         return expired
-
-    def is_overdue(self) -> bool:
-        """Tell whether the bound key group has expired timeouts that wait for the next batch."""
-        next_ms = self._domain.next_ms()
-        return next_ms is not None and next_ms <= self._now_ms

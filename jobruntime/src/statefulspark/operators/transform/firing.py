@@ -73,8 +73,3 @@ class ProcessorTimers:
             self._firing.clear()
             self._deleted.clear()
             self._context.leave()
-
-    def is_overdue(self) -> bool:
-        """Tell whether the bound key group has due timers that wait for the next batch."""
-        next_ms = self._domain.next_ms()
-        return next_ms is not None and next_ms <= self._now_ms

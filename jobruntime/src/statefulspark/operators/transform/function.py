@@ -102,10 +102,6 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self._handle.state = handle.HandleState.INITIALIZED
         return output
 
-    def is_overdue(self) -> bool:
-        """Tell whether the bound key group has due timers that wait for the next batch."""
-        return self._mode is not TimeMode.NONE and self._timers.is_overdue()
-
     def close(self) -> None:
         """Close the processor."""
         self._handle.state = handle.HandleState.TIMER_PROCESSED

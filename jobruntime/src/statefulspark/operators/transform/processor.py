@@ -18,6 +18,7 @@ from statefulspark import errors
 from statefulspark.operators.keyed import log, packing, processor
 from statefulspark.operators.transform import deleting, inputs, lateness, wrapping
 from statefulspark.state import functions, keygroups, store
+from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,12 +61,12 @@ class TransformProcessor(processor.KeyedProcessor):
         self._wrapped, self._handling = wrapped, handling
         self._initializes = False
         self._frame_rows = 1 if handling.frames else self._frame_rows
-        self._overdue: set[int] = set()
-        self._group = -1
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        self._use(_Log(handle, self._settings.uid, self._settings.storage_options))
+        of_spark = _Log(handle, self._settings.uid, self._settings.storage_options)
+        self._use(of_spark)
+        self._wakes_ms = of_spark.wakes_ms
         self._client = handle._statefulProcessorApiClient
         self._wrapped.parse_schema = self._client._parse_string_schema
         if self._handling.late is not None:
@@ -97,10 +98,12 @@ class TransformProcessor(processor.KeyedProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Process the timers of a key group without rows in this batch."""
         yield from super().handleExpiredTimer(key, timerValues, expiredTimerInfo)
-        if keygroups.marked(int(key[0])) in self._overdue:
-            # Spark removes the timer that fired, so another due one is set for the next batch.
-            at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
-            self._log.enter(keygroups.marked(int(key[0])))
+        group = keygroups.marked(int(key[0]))
+        at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
+        if self._wakes_ms.get(group) == at_ms:
+            # Spark removes the timer that fired, and due timers of the processor wait for it: one before it wakes the next
+            # batch. Any other stays, so a key group keeps one, however many batches have due timers.
+            self._log.enter(group)
             self._spark.wake_at(at_ms - 1)
             self._spark.server.flush(int(key[0]))
 
@@ -114,7 +117,6 @@ class TransformProcessor(processor.KeyedProcessor):
                 self._log.read_heads(groups if self._deleting.is_due else ())
                 self._deleting.clean_others(groups, self._load, self._commit)
         super().close()
-        self._overdue.clear()
         if self._handling.late is not None and not self._is_on_driver:
             self._watermarks.record(self._spark.times()[1])
             self._spark.finish()
@@ -125,7 +127,7 @@ class TransformProcessor(processor.KeyedProcessor):
         return self._client.handle_state is client.StatefulProcessorHandleState.PRE_INIT
 
     def _process_group(self, group: int, table: pa.Table | None) -> list[object] | pa.Table:
-        self._group = group
+        self._wakes_ms.pop(group, None)
         if table is not None and not self._initializes and self._handling.late is not None:
             table = self._handling.late.on_time(table, self._watermarks.previous_ms(self._spark.times()[1]))
         if self._context is None:
@@ -172,8 +174,6 @@ class TransformProcessor(processor.KeyedProcessor):
             output.extend(self._wrapped.fire(context))
         except errors.StatefulSparkError as error:
             raise self._failed("on_timer", "", error) from error
-        if self._wrapped.is_overdue():
-            self._overdue.add(self._group)
 
     # The wrapped function raises a `UserCodeError` only for errors of user code.
 
@@ -205,8 +205,19 @@ class TransformProcessor(processor.KeyedProcessor):
 
 
 class _Log(log.SparkChunkLog):
-    """A log that wakes at any time: Spark's clock starts at 0, and its timers may be due before that."""
+    """A log that wakes at any time: Spark's clock starts at 0, and its timers may be due before that.
+
+    Attributes:
+        wakes_ms: When each key group was last asked to be woken.
+    """
+
+    def __init__(
+        self, handle: stateful_processor.StatefulProcessorHandle, uid: str, options: StorageOptions | None
+    ) -> None:
+        super().__init__(handle, uid, options)
+        self.wakes_ms: dict[int, int] = {}
 
     def wake_at(self, moment_ms: int) -> None:
         """Register a Spark timer that wakes the current key group at a time; idempotent."""
+        self.wakes_ms[self._group] = moment_ms
         self.server.put_timer(self._mark, moment_ms)

@@ -86,7 +86,3 @@ class WrappedFunction(keyed_state.KeyedProcessFunction):
     @abstractmethod
     def fire(self, ctx: functions.BatchContext) -> list[object]:
         """Fire the due timers of the bound key group, and return the output."""
-
-    @abstractmethod
-    def is_overdue(self) -> bool:
-        """Tell whether the bound key group has due timers that wait for the next batch."""
