@@ -333,3 +333,20 @@ def test_a_pruning_that_died_after_it_gave_a_savepoint_up_is_ended_by_the_next(j
     info = job.store.info(LEFT_MANIFEST)
     assert info is not None
     assert info.size_bytes == 0
+
+
+@pytest.mark.parametrize("folder", ["20261201", "20261201-nightly"])
+def test_savepoints_in_a_folder_whose_name_is_a_date_stay(job: Job, folder: str) -> None:
+    query = a_long_history(job)
+    target = job.savepoint(query, location=f"{job.store.uri}/savepoints/{folder}")
+    report = verify.verify(job.store, catalog.read_manifest(target.store, target.folder), root=target.folder)
+    assert report.ok
+    job.store.write(f"savepoints/{folder}/notes.txt", b"of a person")
+    job.clock.forward(1)
+    job.boot()
+
+    prune_thoroughly(job)
+
+    manifest = catalog.read_manifest(target.store, target.folder)
+    assert verify.verify(job.store, manifest, root=target.folder).ok
+    assert job.store.info(f"savepoints/{folder}/notes.txt") is not None

@@ -356,6 +356,11 @@ def require_savepoint(store: ObjectStore, folder: str) -> tuple[str, ...]:
     return names
 
 
+def is_part(name: str) -> bool:
+    """Tell whether an object, by its name in the folder of a savepoint, is one of its files, or noted beside them."""
+    return name.startswith(_FILES) or name in _NOTES
+
+
 def _folder(query: QueryEntry) -> str:
     return f"{layout.SAVEPOINT_FILES}/{query.uid}"
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from statefulspark import errors
-from statefulspark.checkpoint import catalog, epochs, sparklog, transfer
+from statefulspark.checkpoint import catalog, epochs, savepoint, sparklog, transfer
 from statefulspark.contract import formats, layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
@@ -222,7 +222,8 @@ def _leftovers(store: ObjectStore, folders: Sequence[str]) -> tuple[ObjectInfo, 
     """Return the files of savepoints without a manifest, if none of a savepoint was written after the newest epoch began.
 
     Both times are the object store's. The files of a driver that still copies under an older epoch are thereby retained; it
-    is fenced when it tries to complete the savepoint.
+    is fenced when it tries to complete the savepoint. A folder with anything else is a person's: a date may look like the
+    number of a savepoint, and have savepoints in it.
     """
     epoch = epochs.newest(store) if folders else None
     began = store.info(layout.epoch(epoch)) if epoch else None
@@ -231,7 +232,10 @@ def _leftovers(store: ObjectStore, folders: Sequence[str]) -> tuple[ObjectInfo, 
     leftovers: list[ObjectInfo] = []
     for folder in folders:
         copied = [file for file in store.list(folder) if file.key != layout.snapshot_manifest(folder)]
-        leftovers += copied if all(file.modified_at < began.modified_at for file in copied) else ()
+        is_left = all(
+            file.modified_at < began.modified_at and savepoint.is_part(file.key[len(folder) + 1 :]) for file in copied
+        )
+        leftovers += copied if is_left else ()
     return tuple(leftovers)
 
 
