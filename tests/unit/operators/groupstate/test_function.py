@@ -12,6 +12,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming.state import GroupState
 from statefulengine import Engine
 from statefulspark import errors
+from statefulspark.contract import watermark
 from statefulspark.operators.groupstate import frames, function, timeouts
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import inputs, lateness
@@ -123,6 +124,34 @@ def test_a_key_that_stays_timed_out_is_called_once_in_each_batch_and_keeps_one_t
         engine.batch(None, now_ms=now_ms)
     assert calls == [False] + [True] * 10
     assert len(engine.timers) == 1
+
+
+def test_a_timeout_is_set_from_the_watermark_also_when_event_time_has_ended() -> None:
+    def put_off(key: tuple[object, ...], given: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        state.update((1,))
+        state.setTimeoutTimestamp(state.getCurrentWatermarkMs() + 10)
+        if state.hasTimedOut:
+            yield _out(key[0], state.getCurrentWatermarkMs())
+
+    engine = _engine(put_off, EVENT)
+    engine.batch(_rows(("a", 100)), watermark_ms=60)
+    ended = {"n": watermark.END_OF_TIME_MS, "key": "a"}
+    assert engine.batch(None, watermark_ms=watermark.END_OF_TIME_MS) == [ended]
+    assert engine.batch(None, watermark_ms=80) == []
+
+
+def test_the_last_timeout_that_there_can_be_ends_with_event_time() -> None:
+    def never(key: tuple[object, ...], given: Iterable[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        if state.hasTimedOut:
+            state.remove()
+            yield _out(key[0], 0)
+        else:
+            state.update((1,))
+            state.setTimeoutTimestamp(2**63 - 1)
+
+    engine = _engine(never, EVENT)
+    assert engine.batch(_rows(("a", 100)), watermark_ms=60) == []
+    assert engine.batch(None, watermark_ms=watermark.END_OF_TIME_MS) == [{"n": 0, "key": "a"}]
 
 
 def test_rows_put_a_timeout_off() -> None:

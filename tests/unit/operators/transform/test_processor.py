@@ -15,6 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming import stateful_processor
 from statefulengine import Engine
 from statefulspark import errors
+from statefulspark.contract import watermark
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import firing, function, inputs, lateness, modes, processor
 from statefulspark.state import functions, grouptables, timers
@@ -145,6 +146,35 @@ def test_a_callback_that_always_sets_a_due_timer_wakes_its_key_group_once_in_eac
     fired = [engine.batch(None, now_ms=60 + n, watermark_ms=60 + n) for n in range(10)]
     assert [rows[0]["n"] for rows in fired] == [-49, -50] * 5
     assert len(engine.timers) == 1
+
+
+def test_a_processor_adds_to_the_watermark_also_when_event_time_has_ended() -> None:
+    class Adds(Counts):
+        def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+            self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 10)
+            return iter(())
+
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+            self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 10)
+            yield Row(n=timerValues.getCurrentWatermarkInMs())
+
+    engine = _engine(Adds, EVENT, output="n bigint")
+    engine.batch(_rows(("a", 99)), watermark_ms=60)
+    assert engine.batch(None, watermark_ms=watermark.END_OF_TIME_MS) == [{"n": watermark.END_OF_TIME_MS}]
+    assert engine.batch(None, watermark_ms=80) == []
+
+
+def test_the_last_timer_that_there_can_be_fires_when_event_time_ends() -> None:
+    engine = _engine(lambda: Counts((2**63 - 1,)), EVENT, output="n bigint")
+    engine.batch(_rows(("a", 99)), watermark_ms=60)
+    assert engine.batch(None, watermark_ms=watermark.END_OF_TIME_MS) == [{"n": 1 - 2**63}]
+
+
+def test_a_timer_that_is_no_long_is_an_error_of_the_processor() -> None:
+    with pytest.raises(
+        errors.UserCodeError, match=r"Counts\.handleInputRows\(\) .* Value out of range: 9223372036854775808"
+    ):
+        _engine(lambda: Counts((2**63,)), EVENT, output="n bigint").batch(_rows(("a", 99)), watermark_ms=60)
 
 
 @pytest.mark.parametrize("hour", [5, 6])

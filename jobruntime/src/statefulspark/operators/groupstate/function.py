@@ -18,7 +18,7 @@ from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.operators.groupstate import frames, timeouts
 from statefulspark.operators.keyed import processor as keyed_processor
-from statefulspark.operators.transform import forms, wrapping
+from statefulspark.operators.transform import forms, modes, wrapping
 from statefulspark.operators.transform import processor as transform_processor
 from statefulspark.operators.transform.wrapping import KeyedInput
 from statefulspark.state import functions, valuestate
@@ -64,10 +64,9 @@ class GroupStateFunction(wrapping.WrappedFunction):
         self._value: keyed_state.ValueState[tuple[object, ...]] = ctx.declare(
             valuestate.ValueStateDescriptor(STATE, self._form)
         )
-        # Spark uses 0 before there is a watermark.
-        self._now_ms, self._watermark_ms = ctx.now_ms, max(0, ctx.watermark_ms)
+        self._now_ms, self._watermark_ms = ctx.now_ms, modes.watermark_of_spark(ctx.watermark_ms)
         event_time = self._timeout is timeouts.Timeout.EVENT_TIME
-        self._timeouts = timeouts.Timeouts(ctx, self._watermark_ms if event_time else self._now_ms)
+        self._timeouts = timeouts.Timeouts(ctx, max(0, ctx.watermark_ms) if event_time else self._now_ms)
 
     def rows(self, ctx: functions.BatchContext, given: Iterable[KeyedInput]) -> list[object]:
         """Pass the rows of each key to the function, and return its output."""

@@ -67,9 +67,9 @@ class Timeouts:
         return self._context.timer_domains[0]
 
     def set(self, at_ms: int) -> None:
-        """Set the timeout of the current key and replace an existing one."""
+        """Set the timeout of the current key and replace an existing one; the last number of a long is the one before it."""
         self.clear()
-        self._domain.register(at_ms + 1)
+        self._domain.register(min(at_ms + 1, timers.MAX_WATERMARK_MS))
 
     def clear(self) -> None:
         """Remove the timeout of the current key."""

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from statefulspark.state import functions, timers
 
+_LONGS = range(-(2**63), 2**63)
+
 
 class ProcessorTimers:
     """The timers of the current key in the time domain of the operator.
@@ -31,8 +33,14 @@ class ProcessorTimers:
         return self._context.timer_domains[0]
 
     def register(self, at_ms: int) -> None:
-        """Set a timer."""
+        """Set a timer.
+
+        Raises:
+            ValueError: The moment is no long, as Spark's client says.
+        """
         key, moment = self._context.state_key, int(at_ms)
+        if moment not in _LONGS:
+            raise ValueError(f"Value out of range: {moment}")
         if moment in self._deleted.get(key, ()):
             # It fires in this batch in any case and is deleted after that.
             self._deleted[key].discard(moment)

@@ -12,7 +12,7 @@ from typing import cast
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
-from statefulspark.operators.transform import firing, forms, handle, keys, wrapping
+from statefulspark.operators.transform import firing, forms, handle, keys, modes, wrapping
 from statefulspark.operators.transform.modes import TimeMode
 from statefulspark.state import functions
 
@@ -52,10 +52,9 @@ class ProcessorFunction(wrapping.WrappedFunction):
 
     def open(self, ctx: functions.BatchContext) -> None:  # type: ignore[override]  # the engine opens it
         """Initialise the processor."""
-        # Spark uses 0 before there is a watermark.
-        now_ms, watermark_ms = ctx.now_ms, max(0, ctx.watermark_ms)
+        now_ms, watermark_ms = ctx.now_ms, modes.watermark_of_spark(ctx.watermark_ms)
         event_time = self._mode is TimeMode.EVENT_TIME
-        self._timers = firing.ProcessorTimers(ctx, watermark_ms if event_time else now_ms)
+        self._timers = firing.ProcessorTimers(ctx, max(0, ctx.watermark_ms) if event_time else now_ms)
         self._times = (-1, -1) if self._mode is TimeMode.NONE else (now_ms, watermark_ms)
         self._key_row = spark_types.Row(*self._key_schema.names)
         self._key_types = [field.dataType for field in self._key_schema.fields]

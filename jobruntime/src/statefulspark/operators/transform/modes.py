@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 
 from statefulspark import errors
+from statefulspark.contract import watermark
 from statefulspark.state import timers
 
 
@@ -30,6 +31,14 @@ _DOMAINS: dict[TimeMode, frozenset[timers.TimeDomain]] = {
     TimeMode.EVENT_TIME: frozenset({timers.TimeDomain.EVENT_TIME}),
 }
 _OUTPUT_MODES = {"append": "Append", "update": "Update"}
+
+
+def watermark_of_spark(watermark_ms: int) -> int:
+    """Return a watermark as Spark shows it: 0 before there is one, and the end of the year 9999 when event time has ended.
+
+    A processor adds to it: after the last number there is none.
+    """
+    return min(max(0, watermark_ms), watermark.END_OF_TIME_MS)
 
 
 def time_mode(name: str) -> TimeMode:

@@ -15,6 +15,7 @@ from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as client
 
 from statefulspark import errors
+from statefulspark.contract import watermark
 from statefulspark.operators.keyed import log, packing, processor
 from statefulspark.operators.transform import deleting, inputs, lateness, wrapping
 from statefulspark.state import functions, keygroups, store
@@ -218,6 +219,6 @@ class _Log(log.SparkChunkLog):
         self.wakes_ms: dict[int, int] = {}
 
     def wake_at(self, moment_ms: int) -> None:
-        """Register a Spark timer that wakes the current key group at a time; idempotent."""
-        self.wakes_ms[self._group] = moment_ms
-        self.server.put_timer(self._mark, moment_ms)
+        """Register a Spark timer that wakes the current key group at a time, at the end of event time at the latest."""
+        self.wakes_ms[self._group] = min(moment_ms, watermark.END_OF_TIME_MS - 1)
+        self.server.put_timer(self._mark, self.wakes_ms[self._group])
