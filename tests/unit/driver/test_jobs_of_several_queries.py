@@ -105,6 +105,17 @@ def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None
         second.until(lambda: [one.id for one in second.manifests()] == [snapshot.id, newest[0]])
 
 
+def test_checkpoints_that_are_too_old_go_before_there_are_as_many_as_are_retained(job: Job) -> None:
+    keeping = NEVER.model_copy(update={"retention": RetentionConfig(count=1000, max_age=timedelta(0))})
+    with running(a_driven_job(job, checkpoint=keeping)) as driver:
+        for name in ("first", "second"):
+            driver.turns(3)
+            driver.loop.request_checkpoint(api.CheckpointRequest(request_id=name))
+            driver.ended_operation(name)
+
+        driver.until(lambda: [one.id for one in driver.manifests()] == [2])
+
+
 def test_a110_checkpoints_that_fail_one_after_the_other_end_the_job(job: Job) -> None:
     failing = SOON.model_copy(update={"tolerable_failures": 2})
     driver = a_driven_job(job, checkpoint=failing, ends={"counts": 3})

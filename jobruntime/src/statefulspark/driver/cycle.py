@@ -173,7 +173,6 @@ class Cycle:
                     self._refuse(command.request, command.reason, command.message)
                 case model.Subsume():
                     self._clean(Lane.CHECKPOINT, functools.partial(self._writer.drop, command.checkpoint_ids))
-                    self._pruning.request()
                 case model.FailJob():
                     self._tracker.end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
                 case _:
@@ -309,7 +308,8 @@ class Cycle:
         if summary.kind is SnapshotKind.SAVEPOINT and not request.is_stop:
             self._announcer.forget(command.snapshot_id)  # It commits nothing (A.49, A.102).
             return
-
+        if summary.kind is SnapshotKind.CHECKPOINT:
+            self._pruning.request()  # Also if none is beyond the retained number: one may be too old.
         if request.is_stop:
             self._completed_stop = request, summary
             self._announcer.limit_waiting()
