@@ -21,6 +21,7 @@ def schema(text: str) -> spark_types.StructType:
         "double": spark_types.DoubleType(),
         "string": spark_types.StringType(),
         "timestamp": spark_types.TimestampType(),
+        "array<bigint>": spark_types.ArrayType(spark_types.LongType()),
     }
     fields = (field.strip().split(" ") for field in text.split(","))
     return spark_types.StructType([spark_types.StructField(name, kinds[kind]) for name, kind in fields])

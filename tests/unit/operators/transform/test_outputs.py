@@ -18,7 +18,7 @@ MOMENT = datetime.datetime(2026, 11, 22, 13, 0, tzinfo=datetime.UTC)
 
 def _out(kind: spark_types.DataType, *values: object) -> list[object]:
     output = outputs.RowOutput(spark_types.StructType([spark_types.StructField("v", kind)]), "test", "UTC")
-    return output.to_pandas([Row(v=value) for value in values])[0].tolist()  # type: ignore[no-any-return]
+    return output.to_pandas([output.kept_row(Row(v=value)) for value in values])[0].tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(

@@ -286,6 +286,40 @@ def test_frames_go_in_and_come_out_as_they_are() -> None:
     assert engine.batch(_rows(("a", 1), ("a", 2))) == [{"key": "a", "n": 2}, {"n": 0}]
 
 
+def test_a_row_comes_out_as_it_was_when_it_was_yielded() -> None:
+    class Collects(Processor):
+        def handleInputRows(self, key, rows, timerValues):
+            seen: list[int] = []
+            for n, _ in enumerate(rows):
+                seen.append(n)
+                yield Row(key=key[0], seen=seen)
+
+    engine = _engine(Collects, NONE, output="key string, seen array<bigint>")
+    assert [row["seen"] for row in engine.batch(_rows(("a", 1), ("a", 2)))] == [[0], [0, 1]]
+
+
+def test_a_frame_comes_out_as_it_was_when_it_was_yielded() -> None:
+    class Reuses(Processor):
+        def handleInputRows(self, key, rows, timerValues):
+            frame = pd.DataFrame({"key": [key[0]], "n": [0]})
+            for n in range(2):
+                frame.loc[0, "n"] = n
+                yield frame
+
+    engine = _engine(Reuses, NONE, output="key string, n bigint", frames=True)
+    assert [row["n"] for row in engine.batch(_rows(("a", 1)))] == [0, 1]
+
+
+def test_a_frame_that_is_returned_and_not_yielded_is_refused() -> None:
+    class Returns(Processor):
+        def handleInputRows(self, key, rows, timerValues):
+            return pd.DataFrame({"key": [key[0]], "n": [0]})
+
+    words = r"Returns\.handleInputRows\(\) .* yielded 'key', which is no pandas\.DataFrame"
+    with pytest.raises(errors.SpecRejectedError, match=words):
+        _engine(Returns, NONE, output="key string, n bigint", frames=True).batch(_rows(("a", 1)))
+
+
 @pytest.mark.parametrize(
     ("yielded", "words"),
     [

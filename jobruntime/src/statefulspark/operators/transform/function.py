@@ -27,6 +27,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
 
     Attributes:
         parse_schema: Parses a DDL schema; workers have no Spark session for this.
+        kept: Returns what is kept of a yielded Row or frame, which the processor may change after that.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
     ) -> None:
         self._processor, self._mode, self._key_schema = processor, mode, key_schema
         self.parse_schema: handle.ParseSchema = cast("handle.ParseSchema", spark_types.StructType.fromDDL)
+        self.kept = lambda yielded: yielded
 
     @property
     def name(self) -> str:
@@ -77,11 +79,11 @@ class ProcessorFunction(wrapping.WrappedFunction):
     def rows(self, ctx: functions.BatchContext, given: Iterable[wrapping.KeyedInput]) -> list[object]:
         """Pass the rows of each key to the processor, and return its output."""
         output: list[object] = []
-        call, times = self._processor.handleInputRows, self._time_values()
+        call, kept, times = self._processor.handleInputRows, self.kept, self._time_values()
         with wrapping.USER_CODE:
             for key, spark_key, items in given:
                 ctx.enter(key)
-                output.extend(call(spark_key, iter(items), times))
+                output.extend(map(kept, call(spark_key, iter(items), times)))
         ctx.leave()
         return output
 
@@ -97,7 +99,8 @@ class ProcessorFunction(wrapping.WrappedFunction):
             values = zip(self._key_forms, keys.values_of(ctx.key, self._key_types), strict=True)
             key, times = self._key_row(*[form.load(value) for form, value in values]), self._time_values()
             with wrapping.USER_CODE:
-                output.extend(self._processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired))
+                yielded = self._processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired)
+                output.extend(map(self.kept, yielded))
         self._handle.state = handle.HandleState.INITIALIZED
         return output
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import cast
 
 import pandas as pd
-import pyarrow as pa
 from pyspark.sql import types as spark_types
 
-from statefulspark import rowvalues
+from statefulspark import errors, rowvalues
 from statefulspark.operators.keyed import frames
 
 Shape = Callable[[object], object]
@@ -33,11 +32,12 @@ class RowOutput(frames.OutputSchema):
         self._shapes = [_shape(field.dataType) for field in schema.fields]
         self._has_nested = any(self._nested)
 
-    def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
-        """Build the frame that Spark expects."""
-        return super().to_pandas([self._reorder(row) for row in rows])
+    def kept_row(self, row: object) -> tuple[object, ...]:
+        """Return a Row as a tuple in the order of the columns, with copies of the lists and dicts in it, as Spark does.
 
-    def _reorder(self, row: object) -> tuple[object, ...]:
+        Raises:
+            SpecRejectedError: `OutputRowInvalid`: it is no Row.
+        """
         if not isinstance(row, spark_types.Row) or not hasattr(row, "__fields__"):
             raise self._rejected(row)
         if self._has_nested:
@@ -47,6 +47,20 @@ class RowOutput(frames.OutputSchema):
             return row
         values = dict(zip(row.__fields__, row, strict=True))
         return tuple([values.get(name) for name in self._names])
+
+    def kept_frame(self, frame: object) -> pd.DataFrame:
+        """Return a copy of a frame.
+
+        Raises:
+            SpecRejectedError: `OutputRowInvalid`: it is no frame.
+        """
+        if isinstance(frame, pd.DataFrame):
+            return frame.copy()
+        raise errors.SpecRejectedError(
+            "OutputRowInvalid",
+            f"Operator '{self._uid}' yielded {frame!r:.200}, which is no pandas.DataFrame: yield frames, or return an "
+            "iterator of them.",
+        )
 
     def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
         column = rowvalues.convert_keys_to_utc(self._array(index, values)).to_pylist()

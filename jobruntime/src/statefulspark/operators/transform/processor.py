@@ -154,7 +154,9 @@ class TransformProcessor(processor.KeyedProcessor):
         # Imported here because it imports pandas; see `keyed.frames`.
         from statefulspark.operators.transform import outputs
 
-        self._output = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
+        output = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
+        self._output = output
+        self._wrapped.kept = output.kept_frame if self._handling.frames else output.kept_row
         run = deleting.current_run() if self._wrapped.is_deletion_final else None
         self._deleting = deleting.StateDeletion(self._settings.uid, self._wrapped.deleted, run)
         return context

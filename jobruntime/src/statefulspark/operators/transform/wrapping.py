@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from statefulspark import errors, usercode
@@ -57,9 +57,11 @@ class WrappedFunction(keyed_state.KeyedProcessFunction):
 
     Attributes:
         parse_schema: Parses a DDL schema; set on workers, which have no Spark session for this.
+        kept: Returns what is kept of a yielded Row or frame, which user code may change after that; set on workers.
     """
 
     parse_schema: handle.ParseSchema
+    kept: Callable[[object], object]
 
     @property
     @abstractmethod
