@@ -201,7 +201,7 @@ def find(
         level = logging.WARNING if restore_config.nonce is None else logging.INFO
         _log.log(level, "the requested restore is not done", extra={"why": start_plan.restore_skipped})
     if start_plan.fallback is not None:
-        _log.warning("fell back to an older snapshot", extra={"why": start_plan.fallback})
+        _log.warning("something on storage is left behind", extra={"why": start_plan.fallback})
     return start_plan
 
 
