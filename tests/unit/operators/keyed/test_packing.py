@@ -52,7 +52,7 @@ def test_only_partitions_with_rows_get_a_blob() -> None:
 
 
 def test_no_rows_are_no_blobs() -> None:
-    assert _packed([]) == {}
+    assert _packed([]) == _packed([_batch(range(0))]) == {}
 
 
 @pytest.mark.parametrize("memory_bytes", [1 << 20, 3000, 0], ids=["in memory", "some on disk", "on disk"])

@@ -56,6 +56,8 @@ def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     gathered: list[pa.RecordBatch] = []
     size_bytes = 0
     for batch in batches:
+        if not batch.num_rows:
+            continue  # Without a limit of rows, Spark sends one batch for a partition, also if it is empty.
         gathered.append(batch)
         size_bytes += batch.nbytes
         if size_bytes >= FLUSH_BYTES:
