@@ -190,6 +190,15 @@ def test_an_owner_whose_cluster_becomes_known_records_it_and_does_not_forget_it(
     assert epochs.ensure_owner(store, an_owner("uid-1")).cluster_id == "here"
 
 
+@pytest.mark.parametrize("body", [b"", b'{"formatVersion": 99}'], ids=["damaged", "of a later release"])
+def test_a_driver_is_fenced_by_a_record_that_it_cannot_read(store: stores.MemoryStore, body: bytes) -> None:
+    claim(store, "a")
+    store.write(layout.epoch(2), body)
+
+    with pytest.raises(errors.FencedError, match="followed by epoch 2"):
+        epochs.require_current(store, 1)
+
+
 def test_an_unreadable_owner_is_never_replaced(store: stores.MemoryStore) -> None:
     store.write(layout.OWNER, b"{")
 

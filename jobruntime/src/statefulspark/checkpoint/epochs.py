@@ -202,7 +202,7 @@ def require_current(store: ObjectStore, epoch: int) -> None:
     if store.info(layout.epoch(epoch + 1)) is not None:
         highest = newest(store)
         raise errors.FencedError(
-            f"Epoch {epoch} at {store.uri} was followed by epoch {highest}, held by {read(store, highest).holder}."
+            f"Epoch {epoch} at {store.uri} was followed by epoch {highest}, held by {_holder(store, highest)}."
         )
     if store.info(layout.epoch(epoch)) is None:
         raise _deleted(store, epoch)
@@ -349,6 +349,14 @@ def _create(store: ObjectStore, record: EpochRecord) -> bool:
 
 def _fenced(store: ObjectStore, epoch: int, holder: str, highest: int) -> errors.FencedError:
     return errors.FencedError(
-        f"{holder} cannot run as epoch {epoch} at {store.uri}: {read(store, highest).holder} already holds epoch {highest}, "
+        f"{holder} cannot run as epoch {epoch} at {store.uri}: {_holder(store, highest)} already holds epoch {highest}, "
         "and the newer driver continues."
     )
+
+
+def _holder(store: ObjectStore, epoch: int) -> str:
+    """Return who holds an epoch, for people: that it is taken is certain, whatever its record says."""
+    try:
+        return read(store, epoch).holder
+    except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
+        return "a driver whose record cannot be read"
