@@ -180,7 +180,10 @@ class Silent(state.KeyedProcessFunction):
 
 @pytest.mark.parametrize(
     ("chosen", "sentence"),
-    [(None, 'pass timers="event-time"'), ("wall-clock", "timers='wall-clock', which is unknown; use one of 'event-time'")],
+    [
+        (None, 'pass timers="event-time"'),
+        ("wall-clock", "timers='wall-clock', which is unknown; use one of 'event-time'"),
+    ],
 )
 def test_timers_must_be_declared(spark: SparkSession, chosen: str | None, sentence: str) -> None:
     frame = spark.createDataFrame([("a", 1)], SCHEMA)
