@@ -82,7 +82,7 @@ def test_an_expiry_names_who_has_not_answered() -> None:
 
     assert isinstance(aborted, model.NotifyAborted)
     assert aborted.message == (
-        "Checkpoint expired before completing: it was triggered 30 s ago and still waits for counts, delays."
+        "Checkpoint expired before completing: it began 30 s ago and still waits for counts, delays."
     )
 
 
@@ -92,6 +92,19 @@ def test_a_checkpoint_does_not_expire_a_moment_too_early() -> None:
     run.begin(a_checkpoint())
 
     assert run.tick(29.999) == ()
+
+
+def test_the_time_of_a_savepoint_begins_when_the_one_before_it_has_ended() -> None:
+    """A.94."""
+    run = Run(timeout_s=30, first_delay_s=10_000)
+    first, second, stop = (run.begin(request) for request in (a_savepoint("a"), a_savepoint("b"), a_stop()))
+    run.tick(29)
+    run.finalized(first, 29)
+
+    assert _aborted(run.tick(58)) == []
+    assert _aborted(run.tick(59)) == [(second, model.AbortReason.CHECKPOINT_EXPIRED)]
+    assert _aborted(run.tick(88)) == []
+    assert _aborted(run.tick(89)) == [(stop, model.AbortReason.CHECKPOINT_EXPIRED)]
 
 
 def test_a_late_acknowledgement_of_an_expired_checkpoint_changes_nothing() -> None:
@@ -279,7 +292,7 @@ def test_what_begins_after_a_failure_begins_at_that_time(failure: model.Event) -
 
     run.send(failure)
 
-    assert [pending.triggered_at_s for pending in run.state.pending] == [7]
+    assert [pending.timed_from_s for pending in run.state.pending] == [7]
 
 
 def test_a_driver_that_goes_down_refuses_new_requests() -> None:

@@ -62,7 +62,7 @@ class Coordination(RuleBasedStateMachine):
 
     @rule()
     def the_next_wake_up_comes(self) -> None:
-        expiries = [pending.triggered_at_s + self.state.settings.timeout_s for pending in self.state.pending]
+        expiries = [pending.timed_from_s + self.state.settings.timeout_s for pending in self.state.pending]
         trigger = self.state.next_trigger_at_s
         self.now_s = max(self.now_s, min(expiries if trigger is None else [*expiries, trigger], default=0.0))
         self.send(model.Tick(self.now_s, PARTICIPANTS))

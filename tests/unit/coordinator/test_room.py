@@ -52,7 +52,7 @@ def test_a_request_that_waited_has_its_whole_timeout_from_when_it_begins(
 
     run.send(event)
 
-    assert [pending.triggered_at_s for pending in run.state.pending] == [50]
+    assert [pending.timed_from_s for pending in run.state.pending] == [50]
 
 
 def test_a_tick_that_is_late_by_a_whole_interval_triggers_once() -> None:

@@ -40,7 +40,7 @@ def test_a_refusal_reaches_the_one_who_asked_as_it_was_decided() -> None:
         ),
         pytest.param(
             model.Tick(30, PARTICIPANTS),
-            "Checkpoint expired before completing: it was triggered 30 s ago and still waits for counts, delays.",
+            "Checkpoint expired before completing: it began 30 s ago and still waits for counts, delays.",
             id="A.94 expired",
         ),
         pytest.param(model.ShutDown(1), "The driver is shutting down.", id="A.88 (1) going down"),

@@ -286,15 +286,21 @@ def _retain(state: State, completed: Pending) -> tuple[State, tuple[int, ...]]:
 
 
 def _expire(state: State, now_s: float) -> Step:
+    """Abort what has taken too long. One savepoint is written at a time, so a later one takes none while it waits."""
     commands: list[Command] = []
+    is_first_savepoint = True
     for pending in state.pending:
-        if now_s - pending.triggered_at_s < state.settings.timeout_s:
+        if pending.request.kind is SnapshotKind.SAVEPOINT and not is_first_savepoint:
+            state = _update(state, replace(pending, timed_from_s=now_s))
+            continue
+        is_first_savepoint &= pending.request.kind is not SnapshotKind.SAVEPOINT
+        if now_s - pending.timed_from_s < state.settings.timeout_s:
             continue
         hooks = [f"{HOOK_PREFIX}{hook}" for hook in sorted(pending.hooks)]
         participants = sorted(pending.participants) if pending.batches is None else []
         message = (
-            f"Checkpoint expired before completing: it was triggered {state.settings.timeout_s:g} s ago and still waits "
-            f"for {', '.join(hooks or participants) or 'the manifest'}."
+            f"Checkpoint expired before completing: it began {state.settings.timeout_s:g} s ago and still waits for "
+            f"{', '.join(hooks or participants) or 'the manifest'}."
         )
         state, aborted = _abort_one(state, pending.id, AbortReason.CHECKPOINT_EXPIRED, message, now_s)
         commands.extend(aborted)

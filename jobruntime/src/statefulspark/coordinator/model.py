@@ -118,7 +118,8 @@ class Pending:
 
     id: int
     request: Request
-    triggered_at_s: float
+    timed_from_s: float
+    """When its timeout began: with its trigger, and for a savepoint with the end of the savepoint before it."""
     participants: frozenset[str]
     hooks: frozenset[str] = frozenset()
     """Master hooks that have not answered yet; participants acknowledge after all of them (A.95)."""
