@@ -141,14 +141,12 @@ class FlatMapWithState(KeyedProcessFunction[Any, Any], Generic[S]):
 
     def process(self, key: object, rows: Sequence[InputRow], ctx: KeyedContext) -> Iterable[object]:
         """Give each row with the state to the function, in order."""
-        output: list[object] = []
         state = self._state.get()
         for row in rows:
             emitted, state = self._call(row, state)
             if emitted is not None:
-                output.extend(emitted)
+                yield from emitted
         self._state.update(state)
-        return output
 
 
 class MapWithState(FlatMapWithState[S]):

@@ -77,6 +77,25 @@ def read_rows(table: pa.Table) -> list[functions.InputRow]:
     return list(map(make, zip(*map(read_values, table.columns, table.column_names), strict=True)))
 
 
+def kept(row: object) -> object:
+    """Return an output row as it is now: a function may change its lists and dicts after it has yielded it."""
+    if not isinstance(row, tuple):
+        return _copied(row)
+    copied = tuple.__new__(type(row), [_copied(value) for value in row])
+    if hasattr(row, "__dict__"):
+        vars(copied).update(vars(row))  # Where a Row of Spark has the names of its columns.
+    return copied
+
+
+def _copied(value: object) -> object:
+    kind = type(value)
+    if kind is dict:
+        return {key: _copied(item) for key, item in cast("dict[object, object]", value).items()}
+    if kind is list:
+        return [_copied(item) for item in cast("list[object]", value)]
+    return tuple([_copied(item) for item in cast("tuple[object, ...]", value)]) if kind is tuple else value
+
+
 def read_keys(table: pa.Table, key: Sequence[str]) -> list[object]:
     """Return the key of each row in its one form (`types.keyforms`): a value, or a tuple for a key of several columns."""
     if len(key) == 1:

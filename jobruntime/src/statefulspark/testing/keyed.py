@@ -144,9 +144,9 @@ class KeyedHarness:
         attempt, tables = self._log.attempt(), self._cache.for_operator(context.uid)
         loaded = store.load(attempt, tables, _GROUP, in_arrays=context.has_arrays_only)
         context.bind(loaded.tables, _GROUP)
-        output = list(self._process(function, context, batch))
+        output = list(map(rows.kept, self._process(function, context, batch)))
         for at_ms in context.due():
-            output.extend(function.on_timer(state_timers.moment(at_ms), context) or ())
+            output.extend(map(rows.kept, function.on_timer(state_timers.moment(at_ms), context) or ()))
         loaded.commit(new_id=lambda: f"{next(self._ids):016x}", cutoffs_ms=context.cutoffs_ms)
         function.close()
         self._log.adopt(attempt)

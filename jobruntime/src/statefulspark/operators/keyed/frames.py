@@ -17,6 +17,7 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors, rowvalues
 from statefulspark.sparkinternals import arrowtypes
+from statefulspark.state import rows as keyed_rows
 
 
 class OutputSchema:
@@ -26,6 +27,9 @@ class OutputSchema:
         schema: Names and types of the columns.
         uid: The operator; named in errors.
         timezone: Session time zone; Arrow's timestamps carry it.
+
+    Attributes:
+        kept: Returns an output row as it is now: a function may change it after it has yielded it.
     """
 
     def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
@@ -33,6 +37,7 @@ class OutputSchema:
         self._types = [arrowtypes.to_arrow_type(field.dataType, timezone=timezone) for field in schema.fields]
         self._nested = [isinstance(f.dataType, _NESTED) for f in schema.fields]
         self._uid = uid
+        self.kept = keyed_rows.kept if any(self._nested) else _kept_flat
 
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
         """Build the frame that Spark expects from tuples, Rows, dicts, or a table.
@@ -103,6 +108,11 @@ class OutputSchema:
             f"Operator '{self._uid}' yielded {row!r:.200}, which is not a row of ({', '.join(self._names)}): yield a "
             "tuple with these columns in this order, a dict with these names, or a Row.",
         )
+
+
+def _kept_flat(row: object) -> object:
+    # Of a row without nested columns only a dict can change.
+    return dict(row) if type(row) is dict else row
 
 
 def _frame(columns: Iterable[object]) -> pd.DataFrame:

@@ -275,7 +275,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def _process(self, context: functions.BatchContext, table: pa.Table) -> list[object]:
         output: list[object] = []
-        process = self._function.process
+        process, kept = self._function.process, self._output.kept
         cleans = context.cleans_for_every_record
         try:
             with collection_paused():
@@ -290,7 +290,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                 try:
                     yielded = process(context.key, group, context)
                     if yielded is not None:
-                        output.extend(yielded)
+                        output.extend(map(kept, yielded))
                 except Exception as error:
                     raise self._failed("process", f" for key {key!r:.200}", error) from error
         finally:
@@ -312,13 +312,13 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             context.leave()
 
     def _fire(self, context: functions.BatchContext, output: list[object]) -> None:
-        on_timer = self._function.on_timer
+        on_timer, kept = self._function.on_timer, self._output.kept
         try:
             for at_ms in context.due():
                 try:
                     yielded = on_timer(timers.moment(at_ms), context)
                     if yielded is not None:
-                        output.extend(yielded)
+                        output.extend(map(kept, yielded))
                 except Exception as error:
                     raise self._failed("on_timer", "", error) from error
         finally:
