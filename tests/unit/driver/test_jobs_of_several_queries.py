@@ -346,6 +346,7 @@ class SlowCopies(stores.FaultyStore):
     def __init__(self, wrapped: ObjectStore) -> None:
         super().__init__(wrapped)
         self.copies, self.go_on, self.copied = threading.Event(), threading.Event(), 0
+        self.before_copy: Callable[[str], None] = lambda _: None
 
     def copy_from(
         self,
@@ -355,6 +356,7 @@ class SlowCopies(stores.FaultyStore):
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         for done, pair in enumerate(pairs, start=1):
+            self.before_copy(pair[1])
             super().copy_from(source, [pair])
             self.copied += 1
             self.copies.set()
@@ -402,6 +404,24 @@ def test_a_savepoint_that_waits_for_another_is_of_the_batches_of_its_turn(job: J
         assert first is not None
         assert second is not None
         assert all(first.batches[uid] <= before[uid] and second.batches[uid] >= later[uid] for uid in before)
+
+
+def test_a_job_that_is_to_stop_is_not_paused_while_an_earlier_savepoint_is_copied(job: Job, slow: SlowCopies) -> None:
+    with running(a_driven_job(job)) as driver:
+        driver.turns(3)
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="first"))
+        assert slow.copies.wait(WAIT_S)
+        paused: list[str] = []
+        slow.before_copy = lambda key: None if driver.queries["counts"].is_open else paused.append(key)
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="second", name="second"))
+        driver.looks(5)
+        driver.loop.request_stop(api.StopRequest(request_id="stop", name="stop"))
+        driver.looks(5)
+        slow.go_on.set()
+
+        assert driver.ended_operation("second").state is api.OperationState.COMPLETED
+        assert driver.ended_operation("stop").state is api.OperationState.COMPLETED
+        assert not [key for key in paused if "-second/" in key]
 
 
 def test_a_driver_that_ends_does_not_copy_a_savepoint_to_its_end(job: Job, slow: SlowCopies) -> None:

@@ -81,6 +81,7 @@ class Cycle:
         self._background = Background(post)
         self._requests: dict[str, StateRequest] = {}  # Until they begin.
         self._orders: dict[int, SnapshotOrder] = {}  # The pending snapshots.
+        self._to_copy_ahead: SnapshotOrder | None = None  # The savepoint of a stop that waits for its turn.
         self._summaries: dict[int, api.SnapshotSummary] = {}  # Of snapshots that are written, until they complete.
         self._completed_stop: tuple[model.Request, api.SnapshotSummary] | None = None  # Until its sinks have committed.
         self._under_way = Counter[Lane | SinkKey]()  # Commits and announcements.
@@ -112,6 +113,7 @@ class Cycle:
         news = frozenset(uid for uid, batch in committed.items() if batch != covered.get(uid, -1))
         begun = frozenset(query.uid for query in self._queries.queries if query.fact.last_commit_at is not None)
         self._step(model.Tick(time.monotonic(), news, begun))
+        self._copy_ahead()
         for pending in self._coordinator.pending:
             if pending.is_awaited and self._may_take_its_cut(pending):
                 self._step(
@@ -129,13 +131,18 @@ class Cycle:
             self._delete(keys)
 
     def _may_take_its_cut(self, pending: model.Pending) -> bool:
-        """Tell whether a stop has its queries at a boundary; whether a savepoint is the next that is written.
+        """Tell whether a stop has its queries at a boundary; whether it is a savepoint's turn.
 
         Meanwhile the files of earlier batches may go.
         """
         if pending.request.is_stop:
             return self._queries.is_at_boundary
-        return pending.request.kind is SnapshotKind.CHECKPOINT or not self._background.is_busy(Lane.SAVEPOINT)
+        return pending.request.kind is SnapshotKind.CHECKPOINT or self._is_turn_of(pending.id)
+
+    def _is_turn_of(self, snapshot_id: int) -> bool:
+        """Tell whether a savepoint is the oldest one, and nothing of another is being written or removed."""
+        savepoints = (order.snapshot_id for order in self._orders.values() if order.lane is Lane.SAVEPOINT)
+        return snapshot_id == min(savepoints, default=None) and not self._background.is_busy(Lane.SAVEPOINT)
 
     def request(self, request: StateRequest) -> None:
         """Request a checkpoint, a savepoint or a stop for a caller of the API."""
@@ -219,7 +226,18 @@ class Cycle:
             return
         if order.kind is SnapshotKind.CHECKPOINT:
             self._queries.close()
+        else:
+            self._to_copy_ahead = order
+
+    def _copy_ahead(self) -> None:
+        """Copy most files of a stop's savepoint while the job still runs, so that the pause does not grow with the state.
+
+        It waits for its turn: the queries would be held while an earlier savepoint is copied.
+        """
+        order = self._to_copy_ahead
+        if order is None or not self._is_turn_of(order.snapshot_id):
             return
+        self._to_copy_ahead = None
 
         def report(done: api.Progress) -> None:
             self._report(order, done)
@@ -233,7 +251,6 @@ class Cycle:
             reason = model.AbortReason.IO_EXCEPTION if is_storage else model.AbortReason.TRIGGER_CHECKPOINT_FAILURE
             self._fail(order, error, reason)
 
-        # Copy most files while the job still runs, so that the pause does not grow with the state.
         self._background.submit(
             Lane.SAVEPOINT,
             lambda: self._writer.precopy(order, self._committed_batches(), on_progress=report),
@@ -357,6 +374,8 @@ class Cycle:
 
     def _abort(self, command: model.NotifyAborted) -> None:
         order = self._orders.pop(command.snapshot_id)
+        if order == self._to_copy_ahead:
+            self._to_copy_ahead = None
         why = f"{command.reason}: {command.message}"
         _log.warning("snapshot aborted", extra={"id": command.snapshot_id, "why": why})
         self._announce(Lane.ANNOUNCE, lambda: self._announcer.notify_aborted(command.snapshot_id))
