@@ -208,6 +208,17 @@ def test_of_a_claimed_checkpoint_the_files_stay_with_the_job_that_made_them(sour
     assert names(source.store, "generations") == files
 
 
+def test_what_a_person_has_put_beside_a_claimed_savepoint_stays_and_its_own_files_go(source: Job) -> None:
+    job = another_job(source)
+    uri = SNAPSHOTS["savepoint"]
+    folder = uri.removeprefix("memory://bucket/")
+    source.bucket.write(f"{folder}/README.txt", b"Before the great change.")
+
+    run_for_a_while(job, job.boot(a_restore(snapshot=uri, claim_mode=ClaimMode.CLAIM)), POLICY.retained + 1)
+
+    assert names(source.bucket, folder) == [f"{folder}/README.txt"]
+
+
 def test_a_claimed_savepoint_may_be_disposed_of_by_hand(source: Job) -> None:
     job = another_job(source)
     uri = SNAPSHOTS["savepoint"]

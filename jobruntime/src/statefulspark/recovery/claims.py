@@ -67,7 +67,7 @@ def holder(store: ObjectStore, folder: str) -> str | None:
 def delete(store: ObjectStore, folder: str, *, root: str) -> None:
     """Delete a claimed snapshot: its manifest first, then its files, then the claim. Idempotent.
 
-    A snapshot that replaced it, or that another job claimed later, is not changed.
+    A snapshot that replaced it, or that another job claimed later, is not changed; nor is what is no part of a savepoint.
 
     Args:
         store: Any store.
@@ -85,7 +85,7 @@ def delete(store: ObjectStore, folder: str, *, root: str) -> None:
     if manifest is not None and not store.delete_unchanged(layout.snapshot_manifest(folder), etag=manifest.etag):
         return
     if kind is SnapshotKind.SAVEPOINT:
-        savepoint.dispose(store, folder)
+        savepoint.delete_named(store, folder, store.list_names(folder))
     store.delete_unchanged(_key(folder, CLAIM_NAME), etag=claim_info.etag)
 
 
