@@ -113,9 +113,10 @@ def test_a_row_of_another_width_is_refused(value: tuple[int, ...]) -> None:
         _form(LONG).store(value)
 
 
-def test_a_decimal_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(errors.SpecRejectedError, match=r"1234\.5 does not fit its declared type decimal\(5,2\)"):
-        _form(spark_types.DecimalType(5, 2)).store((decimal.Decimal("1234.5"),))
+@pytest.mark.parametrize("number", ["1234.5", "NaN", "Infinity"])
+def test_a_decimal_that_does_not_fit_is_refused(number: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=rf"{number} does not fit its declared type decimal\(5,2\)"):
+        _form(spark_types.DecimalType(5, 2)).store((decimal.Decimal(number),))
 
 
 def test_a_type_that_cannot_be_stored_is_refused_by_name() -> None:

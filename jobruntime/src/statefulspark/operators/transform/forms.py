@@ -359,7 +359,7 @@ def _decimal(kind: spark_types.DecimalType) -> Callable[[object], object]:
             scaled = value.quantize(unit, context=context)
         except decimal.InvalidOperation:
             scaled = None
-        if scaled is None or len(scaled.as_tuple().digits) > kind.precision:
+        if scaled is None or not scaled.is_finite() or len(scaled.as_tuple().digits) > kind.precision:
             raise errors.SpecRejectedError(
                 "StateValueInvalid", f"The decimal {value} does not fit its declared type {kind.simpleString()}."
             )
