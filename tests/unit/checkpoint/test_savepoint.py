@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Mapping, Sequence
 
 import pytest
 from snapshots import Job
@@ -12,7 +13,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, savepoint, transfer, verify
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.recovery import external_savepoints
-from statefulspark.storage.port import MOST_BYTES, ObjectStore
+from statefulspark.storage.port import MOST_BYTES, ObjectInfo, ObjectStore
 from statefulspark.testing import stores
 
 
@@ -145,6 +146,23 @@ def test_a_savepoint_goes_where_it_is_asked_to(job: Job, query: FakeQuery, locat
 
     assert place.uri.startswith(location.rstrip("/") + "/")
     assert verify.verify(place.store, manifest, root=place.folder, deep=True).ok
+
+
+def test_the_manifests_of_many_savepoints_are_looked_up_side_by_side(job: Job, query: FakeQuery) -> None:
+    class OneByOne(stores.FaultyStore):
+        def info(self, key: str) -> ObjectInfo | None:
+            raise AssertionError(f"a start waits for one after the other: {key}")
+
+        def info_many(self, keys: Sequence[str]) -> Mapping[str, ObjectInfo | None]:
+            return self.wrapped.info_many(keys)
+
+    for number in (7, 8):
+        job.savepoint(query, number)
+    job.store.write("savepoints/00000009/files/delays/metadata", b"{}")
+
+    listed = catalog.list_all(OneByOne(job.store))
+
+    assert ([ref.id for ref in listed.completed], listed.unfinished) == ([8, 7], ("savepoints/00000009",))
 
 
 def test_two_jobs_never_share_a_folder_at_a_location_of_both(job: Job) -> None:

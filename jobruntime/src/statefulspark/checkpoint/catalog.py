@@ -189,14 +189,14 @@ def list_all(store: ObjectStore) -> SnapshotListing:
     manifests = [info.key for info in store.list(layout.CHECKPOINTS) if info.key.endswith(f"/{layout.MANIFEST_NAME}")]
     refs = [_ref(SnapshotKind.CHECKPOINT, key.rsplit("/", 1)[0]) for key in manifests if key.count("/") == 2]
     unfinished: list[str] = []
-    for name in store.list_names(layout.SAVEPOINTS):
-        folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
-        if not name.endswith("/"):
-            continue
-        manifest = store.info(layout.snapshot_manifest(folder))
+    names = [name.rstrip("/") for name in store.list_names(layout.SAVEPOINTS) if name.endswith("/")]
+    folders = {f"{layout.SAVEPOINTS}/{name}": layout.parse_number(name) for name in names}
+    infos = store.info_many([layout.snapshot_manifest(folder) for folder in folders])
+    for folder, number in folders.items():
+        manifest = infos[layout.snapshot_manifest(folder)]
         if manifest is not None and manifest.size_bytes > 0:
             refs.append(_ref(SnapshotKind.SAVEPOINT, folder))
-        elif layout.parse_number(name):
+        elif number:
             unfinished.append(folder)
     completed = sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.id, reverse=True)
     return SnapshotListing(tuple(completed), tuple(unfinished))
