@@ -204,6 +204,21 @@ def test_storage_is_about_twice_the_state_however_long_a_job_runs() -> None:
     assert job.stored() == job.truth
 
 
+@pytest.mark.parametrize("rest", [(), (1,)], ids=["nothing is left", "little is left"])
+def test_storage_stays_about_twice_the_state_where_what_is_large_becomes_parts(rest: tuple[int, ...]) -> None:
+    job = Job(7, partitions=1, thresholds=_IN_PARTS)
+    job.run_batch({group: {"a": "x" * 100} for group in range(_GROUPS)})
+    sizes = []
+    for batch in range(60):
+        large = {f"key {key}": f"{batch} {job.random.random()}" for key in range(30)}
+        job.run_batch({0: large} | {group: {"b": "x" * 60} for group in rest})
+        job.checkpoint()
+        sizes.append(sum(info.size_bytes for info in job.root.list(names.FOLDER)))
+
+    assert max(sizes[40:]) < 2 * max(sizes[10:20])
+    assert job.stored() == job.truth
+
+
 def test_what_takes_too_much_memory_becomes_a_pack_before_the_batch_has_ended() -> None:
     job = Job(1, partitions=1, thresholds=_IN_PARTS)
     job.run_batch({group: {"a": "x" * 100} for group in range(_GROUPS)})

@@ -126,6 +126,7 @@ class PackedLog:
         self._chunks: dict[int, dict[int, tuple[str, bytes]]] = {}
         self._heads: dict[int, heads.GroupHead] = {}
         self._waiting_bytes = 0
+        self._has_parts = False
 
     def enter(self, group: int) -> None:
         """Make a key group the current one."""
@@ -191,7 +192,8 @@ class PackedLog:
         """
         if self._heads and self._waiting_bytes >= self._thresholds.pack_bytes:
             return self._write_part(is_last=True)
-        if self._own_group() is not None and self._is_owed(self._own_place):
+        # Parts take nothing over: what is left after them does, also if it is small.
+        if self._own_group() is not None and (self._has_parts or self._is_owed(self._own_place)):
             return self._write_part(is_last=True)
         self._write_inline()
         return None
@@ -210,6 +212,7 @@ class PackedLog:
             written = None
         if written is None:
             self._write_inline()
+        self._has_parts = self._has_parts or written is not None
         self._forget()
         return written
 
@@ -236,7 +239,7 @@ class PackedLog:
         self._forget()
 
     def _write(self, place: PackPlace, *, takes_over: bool) -> names.PackName | None:
-        """Write a pack and let heads name it; None if a listing does not show it."""
+        """Write a pack and let heads name it; None if a listing does not show it, or if nothing is left after parts."""
         by_group = self._all_heads(place.groups)
         before = [run.packed.pack for run in _runs(self._committed.values()) if run.packed is not None]
         said = names.Before.summarize(before, place.batch)
@@ -250,6 +253,8 @@ class PackedLog:
         ]
         if takes_over:
             chunks += self._garbage(by_group, sizes, sum(len(chunk.body) for chunk in chunks), name)
+        if self._has_parts and not chunks:
+            return None  # A part's name already says what the partition needs.
         # Imported here because it imports pydantic; see `keyed.frames`.
         from statefulspark.packs import packfile
 
