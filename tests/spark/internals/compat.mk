@@ -21,7 +21,7 @@ compat: $(COMPAT_SPARKS:%=$(COMPAT)/%/.complete) jars servers $(BUILD)/bin/versi
 		$(COMPAT)/$(SPARK)/bin/python -m pytest $(or $(PYTEST_ARGS),-q -n $(WORKERS) $(COMPAT_TESTS))
 
 compat-contract: ## The shorter part of it, on both other releases, which CI runs
-	for spark in $(filter-out $(COMPILED_FOR),$(COMPAT_SPARKS)); do $(MAKE) --no-print-directory compat SPARK=$$spark COMPAT_TESTS="$(COMPAT_CONTRACT)"; done
+	for spark in $(filter-out $(COMPILED_FOR),$(COMPAT_SPARKS)); do $(MAKE) --no-print-directory compat SPARK=$$spark COMPAT_SPARKS=$$spark COMPAT_TESTS="$(COMPAT_CONTRACT)"; done
 
 # The locked requirements have one release of Spark; a file of requirements puts each other one in its place.
 $(COMPAT)/%/.complete: $(UV) requirements/dev.txt $(wildcard requirements/spark-*.txt)
