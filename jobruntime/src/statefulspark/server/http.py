@@ -110,6 +110,8 @@ class ApiServer:
             asyncio.run_coroutine_threadsafe(runner.cleanup(), self._loop).result(timeout=5)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            self._loop.close()  # A loop that is left open complains when the process ends.
 
 
 async def _start(runner: connections.LimitedRunner, host: str, port: int, served: ServedCertificate | None) -> None:
