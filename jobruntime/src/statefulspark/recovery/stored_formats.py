@@ -6,7 +6,7 @@ Spark reads state of an older release, and does not notice state of a newer one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from statefulspark import errors
 from statefulspark.checkpoint import plans, sparklog
@@ -28,7 +28,7 @@ def require_readable(start_plan: StartPlan) -> None:
         SpecRejectedError: `SparkOlderThanState`.
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
-    for query, pinned in _pinned(start_plan):
+    for query, pinned in _pinned(start_plan, start_plan.queries):
         for form, operator in stateformats.unreadable(pinned, [stored_operator(entry) for entry in query.operators]):
             writer = start_plan.restored.versions.get("pyspark") if start_plan.restored else None
             snapshot = start_plan.restored_from or "the state on storage"
@@ -54,9 +54,7 @@ def require_spreadable(start_plan: StartPlan, changed: Mapping[str, int]) -> Non
         SpecRejectedError: `PartitionsChanged`.
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
-    for query, pinned in _pinned(start_plan):
-        if query.uid not in changed:
-            continue
+    for query, pinned in _pinned(start_plan, [query for query in start_plan.queries if query.uid in changed]):
         for operator in map(stored_operator, query.operators):
             form = stateformats.not_rewritten(pinned, operator)
             if form is not None:
@@ -74,10 +72,10 @@ def stored_operator(entry: OperatorEntry) -> stateformats.StoredOperator:
     return stateformats.StoredOperator(entry.uid, entry.name, entry.key, is_own=not plans.has_generated_uid(entry))
 
 
-def _pinned(start_plan: StartPlan) -> Iterator[tuple[QueryEntry, Mapping[str, str]]]:
-    """Yield each restored query that has committed a batch, with the settings that its offsets pin."""
+def _pinned(start_plan: StartPlan, queries: Iterable[QueryEntry]) -> Iterator[tuple[QueryEntry, Mapping[str, str]]]:
+    """Yield each of some restored queries that has committed a batch, with the settings that its offsets pin."""
     origin = start_plan.source or start_plan.head
-    for query in start_plan.queries:
+    for query in queries:
         if origin is not None and query.batch_id >= 0:
             key = origin.location.key(query, f"offsets/{query.batch_id}")
             yield (
