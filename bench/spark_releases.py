@@ -14,9 +14,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+from statefulspark.sparkinternals import releases
+
 from bench import machine, restart
 
-RELEASES = ("4.1", "4.2", "4.3")
+RELEASES = tuple(map(releases.text, releases.SUPPORTED))
 ENVIRONMENTS = machine.ROOT / "build" / "compat" / "python3"
 CONTENDERS = ("floor", "jvm", "plain")
 

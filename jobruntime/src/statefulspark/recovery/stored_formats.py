@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from statefulspark import errors
 from statefulspark.checkpoint import plans, sparklog
-from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry
+from statefulspark.contract.manifest import Manifest, QueryEntry
 from statefulspark.recovery.plan import StartPlan
 from statefulspark.sparkinternals import releases, stateformats
 
@@ -29,7 +29,7 @@ def require_readable(start_plan: StartPlan) -> None:
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
     for query, pinned in _pinned(start_plan, start_plan.queries):
-        for form, operator in stateformats.unreadable(pinned, [stored_operator(entry) for entry in query.operators]):
+        for form, operator in stateformats.unreadable(pinned, stored_operators(query)):
             writer = start_plan.restored.versions.get("pyspark") if start_plan.restored else None
             snapshot = start_plan.restored_from or "the state on storage"
             written = f"{snapshot}, written by PySpark {writer}," if writer is not None else snapshot
@@ -55,21 +55,22 @@ def require_spreadable(start_plan: StartPlan, changed: Mapping[str, int]) -> Non
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
     for query, pinned in _pinned(start_plan, [query for query in start_plan.queries if query.uid in changed]):
-        for operator in map(stored_operator, query.operators):
-            form = stateformats.not_rewritten(pinned, operator)
-            if form is not None:
-                raise errors.SpecRejectedError(
-                    "PartitionsChanged",
-                    f"The state of {operator.uid!r} in query {query.uid!r} has {form.what} "
-                    f"({form.setting}={pinned[form.setting]}), which Spark cannot spread over another number of partitions. "
-                    f"Leave spark.sql.shuffle.partitions={changed[query.uid]} out; or give the query another uid, and name "
-                    "the old one in restore.dropState, to start it empty.",
-                )
+        for form, operator in stateformats.rewritten_wrongly(pinned, stored_operators(query)):
+            raise errors.SpecRejectedError(
+                "PartitionsChanged",
+                f"The state of {operator.uid!r} in query {query.uid!r} has {form.what} "
+                f"({form.setting}={pinned[form.setting]}), which Spark cannot spread over another number of partitions. "
+                f"Leave spark.sql.shuffle.partitions={changed[query.uid]} out; or give the query another uid, and name "
+                "the old one in restore.dropState, to start it empty.",
+            )
 
 
-def stored_operator(entry: OperatorEntry) -> stateformats.StoredOperator:
-    """Return what decides about the form of an operator's state."""
-    return stateformats.StoredOperator(entry.uid, entry.name, entry.key, is_own=not plans.has_generated_uid(entry))
+def stored_operators(query: QueryEntry) -> list[stateformats.StoredOperator]:
+    """Return what decides about the form of the state of each operator."""
+    return [
+        stateformats.StoredOperator(entry.uid, entry.name, entry.key, is_own=not plans.has_generated_uid(entry))
+        for entry in query.operators
+    ]
 
 
 def _pinned(start_plan: StartPlan, queries: Iterable[QueryEntry]) -> Iterator[tuple[QueryEntry, Mapping[str, str]]]:
@@ -78,10 +79,8 @@ def _pinned(start_plan: StartPlan, queries: Iterable[QueryEntry]) -> Iterator[tu
     for query in queries:
         if origin is not None and query.batch_id >= 0:
             key = origin.location.key(query, f"offsets/{query.batch_id}")
-            yield (
-                query,
-                sparklog.pinned_settings(origin.location.reader.read(key), f"{origin.location.store.uri}/{key}"),
-            )
+            body = origin.location.reader.read(key)
+            yield query, sparklog.pinned_settings(body, f"{origin.location.store.uri}/{key}")
 
 
 def other_spark(restored: Manifest | None) -> str | None:

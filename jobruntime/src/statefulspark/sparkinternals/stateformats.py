@@ -114,21 +114,29 @@ def unreadable(
         pinned: Spark's settings in an entry of the offset log.
         operators: The operators of the query.
     """
-    newer = [form for form in _newer(pinned) if releases.installed() < form.since]
-    for operator in operators:
-        yield from ((form, operator) for form in newer if form.concerns(operator))
+    for form, operator in _newer(pinned, operators):
+        if releases.installed() < form.since:
+            yield form, operator
 
 
-def not_rewritten(pinned: Mapping[str, str], operator: StoredOperator) -> StateFormat | None:
-    """Return the form of an operator's state that Spark's offline rewriter gets wrong, if it has one.
+def rewritten_wrongly(
+    pinned: Mapping[str, str], operators: Iterable[StoredOperator]
+) -> Iterator[tuple[StateFormat, StoredOperator]]:
+    """Yield each form of an operator's state that Spark's offline rewriter writes so that no query reads it.
 
     Args:
         pinned: Spark's settings in an entry of the offset log.
-        operator: An operator of the query.
+        operators: The operators of the query.
     """
-    return next((form for form in _newer(pinned) if form.concerns(operator) and not form.is_rewritten), None)
+    for form, operator in _newer(pinned, operators):
+        if not form.is_rewritten:
+            yield form, operator
 
 
-def _newer(pinned: Mapping[str, str]) -> list[StateFormat]:
-    """Return the forms of the state that began with a release after the oldest one that is supported."""
-    return [form for form in FORMATS if pinned.get(form.setting, form.older[0]) not in form.older]
+def _newer(
+    pinned: Mapping[str, str], operators: Iterable[StoredOperator]
+) -> Iterator[tuple[StateFormat, StoredOperator]]:
+    """Yield each form of an operator's state that the oldest supported release does not know."""
+    newer = [form for form in FORMATS if pinned.get(form.setting, form.older[0]) not in form.older]
+    for operator in operators:
+        yield from ((form, operator) for form in newer if form.concerns(operator))

@@ -134,14 +134,12 @@ def _require_restorable(query: QueryEntry, work: Export) -> None:
     if query.batch_id < 0 or not query.operators:
         return
     pinned = engine_files.pinned_settings(work.source, query.path, query.batch_id)
-    for operator in map(stored_formats.stored_operator, query.operators):
-        form = stateformats.not_rewritten(pinned, operator)
-        if form is not None:
-            raise errors.SpecRejectedError(
-                "StateTypeUnsupported",
-                f"The state of {operator.uid!r} in query {query.uid!r} has {form.what} "
-                f"({form.setting}={pinned[form.setting]}), which Spark cannot write from Parquet. Take a native savepoint.",
-            )
+    for form, operator in stateformats.rewritten_wrongly(pinned, stored_formats.stored_operators(query)):
+        raise errors.SpecRejectedError(
+            "StateTypeUnsupported",
+            f"The state of {operator.uid!r} in query {query.uid!r} has {form.what} "
+            f"({form.setting}={pinned[form.setting]}), which Spark cannot write from Parquet. Take a native savepoint.",
+        )
 
 
 def _read(

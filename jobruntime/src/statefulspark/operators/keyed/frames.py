@@ -111,7 +111,7 @@ class OutputSchema:
 
 
 def _kept_flat(row: object) -> object:
-    # Of a row without nested columns only a dict can change.
+    # A row without nested columns can change only if it is a dict.
     return dict(row) if type(row) is dict else row
 
 
